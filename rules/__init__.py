@@ -1,0 +1,1 @@
+"""Rules: they judge samples and events, and touch nothing."""
