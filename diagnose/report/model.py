@@ -1,0 +1,110 @@
+"""The report: findings, what could not be seen, how far each rank got, and checks. A contract (`schema.json`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal
+
+import msgspec
+
+from aidiag.rules.finding import Finding
+
+SCHEMA: Final = "aidiag.report/v1"
+
+CheckStatus = Literal["ok", "warning", "critical", "unknown", "skipped"]
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """Something that could not be seen: what, why, and what would make it visible."""
+
+    what: str
+    reason: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RankRow:
+    """How far one rank got. `state` is a word such as training, finished, killed, missing; times are Unix seconds."""
+
+    rank: int
+    host: str
+    state: str
+    phase: str | None = None
+    steps: int | None = None
+    step_seconds: float | None = None
+    own_seconds: float | None = None
+    pid: int | None = None
+    last_seen: float | None = None
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """The verdict of one check on one target; ids are those of the check catalogue, `node` is the whole node."""
+
+    id: str
+    status: CheckStatus
+    target: str = "node"
+    observed: str = ""
+    expected: str = ""
+    reason: str = ""
+    remedy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class JobFacts:
+    """What the report is about."""
+
+    id: str = ""
+    hosts: tuple[str, ...] = ()
+    world_size: int | None = None
+    command: str = ""
+    exit_status: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A diagnosis. `findings` are root causes, most probable first; `consequences` are what they explain."""
+
+    schema: Literal["aidiag.report/v1"] = SCHEMA
+    version: str = ""
+    made_at: float | None = None
+    job: JobFacts = field(default_factory=JobFacts)
+    findings: tuple[Finding, ...] = ()
+    consequences: tuple[Finding, ...] = ()
+    unknown: tuple[Unknown, ...] = ()
+    ranks: tuple[RankRow, ...] = ()
+    checks: tuple[Check, ...] = ()
+
+
+class ReportError(ValueError):
+    """A file is not a report of this schema."""
+
+
+def encode(report: Report) -> bytes:
+    """The report as indented JSON with a final newline."""
+    return msgspec.json.format(msgspec.json.encode(report), indent=1) + b"\n"
+
+
+def decode(text: bytes, *, name: str = "report") -> Report:
+    """Read a report. Raises ReportError saying what in `name` is wrong; unknown keys are ignored."""
+    try:
+        return msgspec.json.decode(text, type=Report)
+    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError, RecursionError) as problem:
+        raise ReportError(f"{name}: not a report of {SCHEMA}: {problem}") from None
+
+
+def json_schema() -> dict[str, object]:
+    """The JSON schema of a report, made from the dataclasses."""
+    return msgspec.json.schema(Report)
+
+
+def write_schema(path: Path) -> None:
+    """Write the committed schema file anew."""
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(json_schema()), indent=1) + b"\n")
+
+
+if __name__ == "__main__":
+    write_schema(Path(__file__).with_name("schema.json"))

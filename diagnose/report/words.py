@@ -1,0 +1,75 @@
+"""The fixed words of reports by language key. English is complete; others fall back to it word by word."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+WORDS: Mapping[str, Mapping[str, str]] = {
+    "en": {
+        "nothing": "Nothing is wrong as far as can be seen.",
+        "findings": "What is wrong",
+        "also": "Consequences of the above",
+        "because": "because of",
+        "unknown": "What could not be seen",
+        "ranks": "Ranks",
+        "why": "Why",
+        "evidence": "Evidence",
+        "do": "What to do",
+        "confirm": "to confirm",
+        "culprit": "Culprit",
+        "confidence": "confidence",
+        "seconds": "s",
+        "more": "and {count} more",
+        "job": "job",
+        "rank": "rank",
+        "host": "host",
+        "state": "state",
+        "phase": "phase",
+        "steps": "steps",
+        "step": "step",
+        "own": "own time",
+        "warning": "WARNING",
+        "critical": "CRITICAL",
+        "info": "info",
+    },
+    "zh": {
+        "nothing": "就目前所见，没有发现问题。",
+        "findings": "问题所在",
+        "also": "由上述问题引起的后果",
+        "because": "起因：",
+        "unknown": "无法观察到的部分",
+        "ranks": "各 rank 状态",
+        "why": "原因",
+        "evidence": "证据",
+        "do": "处理办法",
+        "confirm": "确认方法",
+        "culprit": "责任方",
+        "confidence": "置信度",
+        "seconds": "秒",
+        "more": "另有 {count} 项",
+        "job": "作业",
+        "rank": "rank",
+        "host": "主机",
+        "state": "状态",
+        "phase": "阶段",
+        "steps": "步数",
+        "step": "单步",
+        "own": "自身耗时",
+        "warning": "警告",
+        "critical": "严重",
+        "info": "提示",
+    },
+}
+
+
+def words(lang: str) -> Mapping[str, str]:
+    """The words of a language, English where it has none."""
+    return {**WORDS["en"], **WORDS.get(lang, {})}
+
+
+def language(asked: str = "", environ: Mapping[str, str] = os.environ) -> str:
+    """The language key: what was asked for, else that of the locale (LC_ALL, LC_MESSAGES, LANG), else English."""
+    locale = asked or environ.get("LC_ALL") or environ.get("LC_MESSAGES") or environ.get("LANG") or "en"
+    key = locale.split(".")[0].split("_")[0].split("-")[0].lower()
+    return key if key.isalpha() and len(key) in (2, 3) else "en"
