@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import TextIO
+from unicodedata import east_asian_width
 
 from aidiag.diagnose.report.escape import one_line
 from aidiag.diagnose.report.model import RankRow, Report
@@ -115,7 +116,7 @@ def _finding(number: int, finding: Finding, say: Mapping[str, str], *, why: bool
             yield one_line(f"     {step}. {remedy.do}"), ""
             if remedy.command:
                 for command in remedy.command.splitlines():
-                    yield one_line(f"        $ {command}"), "cyan"
+                    yield one_line(f"          {command}"), "cyan"
             if remedy.confirm:
                 yield one_line(f"        {say['confirm']}: {remedy.confirm}"), ""
     yield "", ""
@@ -144,6 +145,11 @@ def _ranks(rows: tuple[RankRow, ...], say: Mapping[str, str]) -> Iterator[Line]:
         )
     if len(rows) > RANKS_SHOWN:
         yield f"  {say['more'].format(count=len(rows) - RANKS_SHOWN)}", ""
+
+
+def _width(text: str) -> int:
+    """Terminal columns of a text: East Asian characters take two."""
+    return sum(2 if east_asian_width(character) in "WF" else 1 for character in text)
 
 
 def _milliseconds(seconds: float | None) -> str:
