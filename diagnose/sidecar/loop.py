@@ -1,0 +1,150 @@
+"""The main loop: take what the collectors saw, judge it, and hand the verdict to HTTP and the job folder."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from aidiag.collectors.collector import Clock
+from aidiag.collectors.observation import Absent, Event, Observation, Sample
+from aidiag.collectors.signal import Registry
+from aidiag.diagnose.job.ledger import Change, Ledger
+from aidiag.diagnose.report.model import JobFacts, RankRow, Unknown
+from aidiag.diagnose.sidecar.latest import Latest
+from aidiag.diagnose.sidecar.ranks import rank_rows
+from aidiag.diagnose.sidecar.snapshot import Snapshot
+from aidiag.rules.causes import arrange
+from aidiag.rules.engine import Tracker, judge
+from aidiag.rules.finding import Finding
+from aidiag.rules.model import Rule
+from aidiag.rules.window import Window
+
+TICK_SECONDS = 1.0
+ALIVE_SECONDS = 30.0
+EVENTS_KEPT = 500
+
+log = logging.getLogger(__name__)
+
+
+class Source(Protocol):
+    """Where observations come from: the runner of the collectors."""
+
+    def poll(self) -> Sequence[Observation]:
+        """What has been seen since the last call; returns at once."""
+
+    def gaps(self) -> Sequence[Unknown]:
+        """Which collectors cannot see, and why."""
+
+
+class Output(Protocol):
+    """Where verdicts go. An output that raises is logged and does not disturb the others."""
+
+    def write(self, snapshot: Snapshot, changes: Sequence[Change], events: Iterable[Event]) -> None:
+        """Take a tick's verdict."""
+
+
+class Sidecar:
+    """Collects, judges and publishes until it is told to stop.
+
+    `rules` are judged over a window of the observations of `source`. `job` says what is watched. One tick is one pure
+    pass from observations to a Snapshot (`tick`), and `run` makes one each TICK_SECONDS.
+    """
+
+    def __init__(
+        self,
+        *,
+        host: str,
+        clock: Clock,
+        registry: Registry,
+        rules: Sequence[Rule],
+        source: Source,
+        tracker: Tracker,
+        outputs: Sequence[Output] = (),
+        job: Callable[[], JobFacts] = JobFacts,
+    ) -> None:
+        self._host, self._clock, self._registry, self._source = host, clock, registry, source
+        self._rules, self._tracker, self._outputs, self._job = tuple(rules), tracker, tuple(outputs), job
+        self._severities = {rule.id: rule.severity for rule in rules}
+        self._window = Window(registry)
+        self._latest = Latest(registry, host)
+        self._ledger = Ledger()
+        self._events: deque[Event] = deque(maxlen=EVENTS_KEPT)
+        self._snapshot: Snapshot | None = None
+        self._stop = threading.Event()
+        self._turned = clock.monotonic()
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        """The verdict of the last tick; may be read from any thread."""
+        return self._snapshot
+
+    def alive(self) -> bool:
+        """Whether the loop turns."""
+        return self._clock.monotonic() - self._turned < ALIVE_SECONDS
+
+    def stop(self) -> None:
+        """Make `run` return after the tick under way."""
+        self._stop.set()
+
+    def run(self, done: Callable[[], bool] = lambda: False) -> None:
+        """Tick until `stop` is called or `done` says so."""
+        while not self._stop.is_set() and not done():
+            self.tick()
+            self._stop.wait(TICK_SECONDS)
+        self.tick()
+
+    def tick(self) -> Snapshot:
+        """Take in what was observed, judge, publish. A rule or an output that fails never ends the loop."""
+        now, unix = self._clock.monotonic(), self._clock.unix()
+        self._turned = now
+        for observation in self._source.poll():
+            self._take(observation)
+        self._latest.expire(now)
+        judgements = judge(self._rules, self._window, now)
+        findings = self._tracker.update(judgements, now)
+        changes = self._ledger.update(findings, now)
+        roots, consequences = arrange(findings)
+        snapshot = Snapshot(
+            host=self._host,
+            monotonic=now,
+            unix=unix,
+            samples=self._latest.samples(),
+            findings=tuple(roots),
+            consequences=tuple(consequences),
+            raised=self._ledger.raised,
+            severities=self._severities,
+            undecided=frozenset(j.rule.id for j in judgements if j.state == "undecided"),
+            unknown=tuple(self._source.gaps()),
+            ranks=self.ranks(unix - now),
+            job=self._job(),
+            ready=True,
+        )
+        self._snapshot = snapshot
+        for output in self._outputs:
+            try:
+                output.write(snapshot, changes, self._events)
+            except Exception:
+                log.exception("an output failed")
+        return snapshot
+
+    def every_finding(self) -> list[Finding]:
+        """All findings of the job so far, cleared ones too."""
+        return [replace(finding, explains=(), explained_by=None) for finding in self._ledger.every()]
+
+    def ranks(self, unix_offset: float) -> tuple[RankRow, ...]:
+        """How far each rank in view has got."""
+        return rank_rows(self._latest.ranks(), unix_offset)
+
+    def _take(self, observation: Observation) -> None:
+        self._window.add(observation)
+        match observation:
+            case Sample():
+                self._latest.add(observation)
+            case Event() if observation.subject is not None and observation.subject.host == self._host:
+                self._events.append(observation)
+            case Absent() | Event():
+                pass
