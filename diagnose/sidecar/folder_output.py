@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 
 import msgspec
 
 from aidiag.collectors.collector import Clock
 from aidiag.collectors.observation import Event, Sample
-from aidiag.collectors.peers import STATE_FILE, encode_state
+from aidiag.collectors.peers import encode_state
+from aidiag.diagnose.job.folder import HostFolder, write_atomically
 from aidiag.diagnose.job.ledger import Change
 from aidiag.diagnose.sidecar.evidence import EvidenceBook
 from aidiag.diagnose.sidecar.snapshot import Snapshot
 from aidiag.rules.finding import Finding
 
 STATE_SECONDS = 2.0
-FINDINGS_FILE = "findings.ndjson"
 FINDINGS_LIMIT_BYTES = 8 << 20
 SHARED_KINDS = frozenset({"rank", "job", "nic", "port", "host"})
 SHARED_SIGNALS_LEFT_OUT = ("collector_", "log_", "host_filesystem_")
@@ -28,9 +26,9 @@ SHARED_SIGNALS_LEFT_OUT = ("collector_", "log_", "host_filesystem_")
 class FolderOutput:
     """Writes into `<job folder>/<host>/`. A full or broken disk costs the files, never the sidecar."""
 
-    def __init__(self, host_folder: Path, job: str, clock: Clock, port: Callable[[], int] = lambda: 0) -> None:
-        self._folder, self._job, self._clock, self._port = host_folder, job, clock, port
-        self._book = EvidenceBook(host_folder)
+    def __init__(self, folder: HostFolder, job: str, clock: Clock, port: Callable[[], int] = lambda: 0) -> None:
+        self._folder, self._job, self._clock, self._port = folder, job, clock, port
+        self._book = EvidenceBook(folder.path)
         self._state_written = -STATE_SECONDS
         self._findings_bytes = 0
 
@@ -49,7 +47,7 @@ class FolderOutput:
             snapshot.host, self._job, self._clock, shared, events, port=self._port(), ended=ended
         )  # fmt: skip
         with contextlib.suppress(OSError):
-            replace_file(self._folder / STATE_FILE, state)
+            write_atomically(self._folder.state, state)
 
     def anchor(self, findings: Iterable[Finding], unix: float) -> list[Finding]:
         """The findings with their measurements written down in evidence.txt."""
@@ -61,20 +59,8 @@ class FolderOutput:
         if self._findings_bytes + len(line) > FINDINGS_LIMIT_BYTES:
             return
         self._findings_bytes += len(line)
-        with contextlib.suppress(OSError), open(self._folder / FINDINGS_FILE, "ab") as stream:
+        with contextlib.suppress(OSError), open(self._folder.findings, "ab") as stream:
             stream.write(line)
-
-
-def replace_file(path: Path, content: bytes) -> None:
-    """Put a file in place in one step, so that a reader sees the old one or the new one, never half. Raises OSError."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        temporary.write_bytes(content)
-        temporary.replace(path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise
 
 
 def _is_shared(sample: Sample) -> bool:
