@@ -1,0 +1,60 @@
+"""Whether a process of this host still lives, safe against reused process ids."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+PROC = Path("/proc")
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessMark:
+    """A process that can be told from a later one with the same id.
+
+    `start_ticks` is field 22 of /proc/PID/stat (proc(5)), `namespace` the inode of the process id namespace that `pid`
+    counts in, `boot` the boot id of the kernel.
+    """
+
+    pid: int
+    start_ticks: int
+    namespace: int
+    boot: str
+
+
+def mark(pid: int, proc: Path = PROC) -> ProcessMark | None:
+    """The mark of a process of our own namespace, None where it does not live."""
+    ticks = _start_ticks(pid, proc)
+    return None if ticks is None else ProcessMark(pid, ticks, _namespace(proc), _boot(proc))
+
+
+def alive(process: ProcessMark, proc: Path = PROC) -> bool | None:
+    """True or False, None where it runs in a namespace that we cannot look into. A zombie is not alive."""
+    if process.boot != _boot(proc):
+        return False
+    if process.namespace != _namespace(proc):
+        return None
+    return _start_ticks(process.pid, proc) == process.start_ticks
+
+
+def _start_ticks(pid: int, proc: Path) -> int | None:
+    try:
+        text = (proc / str(pid) / "stat").read_bytes()
+    except OSError:
+        return None
+    fields = text[text.rindex(b")") + 1 :].split()
+    return None if fields[0] in (b"Z", b"X") else int(fields[19])
+
+
+def _namespace(proc: Path) -> int:
+    try:
+        return (proc / "self/ns/pid").stat().st_ino
+    except OSError:
+        return 0
+
+
+def _boot(proc: Path) -> str:
+    try:
+        return (proc / "sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""

@@ -1,0 +1,123 @@
+"""The small files by which `aidiag run`, its keeper and the sidecar of a job know of each other."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from aidiag.diagnose.job.folder import HostFolder, read_bounded, write_atomically
+from aidiag.diagnose.job.process import PROC, ProcessMark, alive
+
+FILES_LIMIT = 4096
+SEEN_EVERY_SECONDS = 15.0
+SILENT_SECONDS = 60.0
+"""A run in another process id namespace (a container of the same host) that has not renewed `seen` for so long is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunFile:
+    """`run-<key>.json`: one `aidiag run`, written when it starts, when its command has started, and when that ended.
+
+    Times are Unix seconds. `exit_status` is that of the command as a shell says it (128+N after signal N); None while
+    it runs, and for good where `run` itself was killed (`lost`): then nobody could ask for it. `rank` is known where
+    the command is a rank itself and not a launcher. `captures` names the files of this folder that hold what the
+    command printed, by stream. Secrets in the command line are replaced.
+    """
+
+    key: str
+    job: str
+    host: str
+    command: tuple[str, ...]
+    directory: str
+    started: float
+    run: ProcessMark | None
+    child: ProcessMark | None = None
+    rank: int | None = None
+    ended: float | None = None
+    exit_status: int | None = None
+    lost: bool = False
+    seen: float = 0.0
+    captures: dict[str, str] = field(default_factory=dict)
+    version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SidecarFile:
+    """`sidecar.json`: the sidecar of a host folder, replaced when it listens and when it has written its last report."""
+
+    pid: int
+    host: str
+    job: str
+    started: float
+    port: int | None = None
+    url: str | None = None
+    state: Literal["running", "finished"] = "running"
+    finished: float | None = None
+
+
+def claim_key(folder: HostFolder, pid: int) -> str:
+    """A key for the files of a run that nobody has in this folder: its process id, where that is free. Raises OSError."""
+    for number in range(FILES_LIMIT):
+        key = f"{pid}-{number}" if number else str(pid)
+        try:
+            os.close(
+                os.open(folder.run(key), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o664)
+            )
+            return key
+        except FileExistsError:
+            continue
+    raise FileExistsError(f"{folder.path}: too many runs of process {pid}")
+
+
+def write_run(folder: HostFolder, run: RunFile) -> None:
+    """Replace the file of a run. Raises OSError."""
+    write_atomically(folder.run(run.key), msgspec.json.encode(run) + b"\n")
+
+
+def read_runs(folder: HostFolder) -> list[RunFile]:
+    """All runs that a host folder tells of, oldest first. Broken and half-made files are left out."""
+    found = []
+    for path in _run_files(folder.path):
+        try:
+            found.append(msgspec.json.decode(read_bounded(path), type=RunFile))
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            continue
+    return sorted(found, key=lambda run: run.started)
+
+
+def is_over(run: RunFile, unix: float, proc: Path = PROC) -> bool:
+    """Whether nothing of a run can still be at work at Unix time `unix`: it said that it ended, or its processes are
+    gone, or, where they cannot be looked at, it has long not been seen.
+    """
+    if run.ended is not None:
+        return True
+    lives = [alive(mark, proc) for mark in (run.run, run.child) if mark is not None]
+    if True in lives:
+        return False
+    return None not in lives or unix - max(run.seen, run.started) > SILENT_SECONDS
+
+
+def read_sidecar(folder: HostFolder) -> SidecarFile | None:
+    """What the sidecar says of itself, None where there is no readable file."""
+    try:
+        return msgspec.json.decode(read_bounded(folder.sidecar), type=SidecarFile)
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def write_sidecar(folder: HostFolder, sidecar: SidecarFile) -> None:
+    """Replace the sidecar's file. Raises OSError."""
+    write_atomically(folder.sidecar, msgspec.json.encode(sidecar) + b"\n")
+
+
+def _run_files(path: Path) -> list[Path]:
+    try:
+        found = sorted(entry for entry in path.iterdir() if re.fullmatch(r"run-[0-9-]+\.json", entry.name))
+    except OSError:
+        return []
+    return found[:FILES_LIMIT]
