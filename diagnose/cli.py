@@ -1,7 +1,0 @@
-"""The `aidiag` command."""
-
-from __future__ import annotations
-
-
-def main() -> None:
-    """Run the command line."""

@@ -1,0 +1,181 @@
+"""Everything that a run has to do with the job folder, in one thread of the keeper: any of it may fail or hang, and
+then nothing else waits for it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Any
+
+from aidiag import __version__
+from aidiag.diagnose.job.folder import read_bounded, write_atomically
+from aidiag.diagnose.job.process import alive, mark
+from aidiag.diagnose.job.runs import SEEN_EVERY_SECONDS, RunFile, is_over, read_runs, read_sidecar, write_run
+from aidiag.diagnose.run.capture import Capture
+from aidiag.diagnose.run.environment import additions, nccl_conf_names
+from aidiag.diagnose.run.prepare import Desk, prepare
+from aidiag.diagnose.run.speaker import Speaker
+from aidiag.diagnose.run.task import Task, without_secrets
+from aidiag.diagnose.run.watcher import Watcher
+
+TICK_SECONDS = 0.5
+CAPTURE_SECONDS = 2.0
+REPORT_SECONDS = 6.0
+POLL_SECONDS = 0.1
+
+
+class Clerk(Thread):
+    """Prepares the folder, keeps the run's file, looks after the sidecar, says what it finds, and fetches the report.
+
+    `reply` sends a message to `run`: "prepared" with the variables for the command, and "done" at the end. `captures`
+    are the streams' captures by the name of the stream; they begin when the folder is there. `desk` and `child` are
+    what an earlier keeper of the same run had already.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        captures: Mapping[str, Capture],
+        say: Callable[[str], None],
+        reply: Callable[..., object],
+        desk: Desk | None = None,
+        child: int | None = None,
+    ) -> None:
+        super().__init__(name="clerk", daemon=True)
+        self._task, self._captures, self._say, self._reply = task, captures, say, reply
+        self._desk, self._child = desk, child
+        self._messages: SimpleQueue[dict[str, Any]] = SimpleQueue()
+        self._told: set[str] = set()
+
+    def tell(self, message: dict[str, Any]) -> None:
+        """Hand on a message of `run`: "started" with the command's pid, "ended" with its status, or "lost"."""
+        self._messages.put(message)
+
+    def run(self) -> None:
+        """Work until the command has ended."""
+        desk = self._desk or prepare(self._task, self._say)
+        if desk is None:
+            self._reply("prepared", added=additions(self._task.environ, job=self._task.job))
+            while self._next(None)["kind"] not in ("ended", "lost"):
+                pass
+        else:
+            self._serve(desk)
+        self._reply("done")
+
+    def _serve(self, desk: Desk) -> None:
+        task = self._task
+        file = RunFile(
+            key=desk.key,
+            job=task.job,
+            host=task.host,
+            command=without_secrets(task.command),
+            directory=str(task.directory),
+            started=task.started,
+            run=mark(task.run_pid),
+            child=None if self._child is None else mark(self._child),
+            rank=task.rank,
+            seen=time.time(),
+            captures={name: desk.host.capture(name, desk.key).name for name in self._captures},
+            version=__version__,
+        )
+        self._try(lambda: write_run(desk.host, file))
+        for name, capture in self._captures.items():
+            capture.begin(desk.host.capture(name, desk.key))
+        if self._desk is None:
+            added = additions(task.environ, job=task.job, folder=desk.host, nccl_settings=nccl_conf_names(task.environ))
+            self._reply("prepared", added=added, folder=str(desk.host.path), key=desk.key)
+        watcher, speaker = Watcher(desk.host, task, self._say), Speaker(desk.host, self._say)
+        if desk.sidecar_lock is not None:
+            watcher.start(desk.sidecar_lock)
+        file = self._watch(desk, file, watcher, speaker)
+        self._finish(desk, file, watcher, speaker)
+
+    def _watch(self, desk: Desk, file: RunFile, watcher: Watcher, speaker: Speaker) -> RunFile:
+        """Until the command has ended: the run's file as it then is."""
+        announced = False
+        while file.ended is None:
+            message = self._next(TICK_SECONDS)
+            now = time.time()
+            changed = replace(file, seen=now if now - file.seen >= SEEN_EVERY_SECONDS else file.seen)
+            if message["kind"] == "started":
+                changed = replace(changed, child=mark(message["pid"]), seen=now)
+            elif message["kind"] == "ended":
+                changed = replace(changed, ended=now, exit_status=message["status"])
+            elif message["kind"] == "lost":
+                changed = replace(changed, lost=True)
+            if changed.lost and (changed.child is None or alive(changed.child) is False):
+                changed = replace(changed, ended=now)
+            if changed != file:
+                file = changed
+                self._try(partial(write_run, desk.host, changed))
+            if file.ended is None:
+                self._try(watcher.tick)
+                self._try(speaker.follow)
+                announced = announced or self._announce(desk)
+        return file
+
+    def _announce(self, desk: Desk) -> bool:
+        """Say where the sidecar is, once it is; only the run that started it does."""
+        if desk.sidecar_lock is None:
+            return True
+        sidecar = read_sidecar(desk.host)
+        if sidecar is None:
+            return False
+        url = f", {sidecar.url}" if sidecar.url else ""
+        self._say(f"watching job {self._task.job} on {self._task.host}{url}; folder {desk.job.path}")
+        return True
+
+    def _finish(self, desk: Desk, file: RunFile, watcher: Watcher, speaker: Speaker) -> None:
+        """Wait for the last report, for a bounded time, and only where this is the job's last run on this host or
+        the user wants the report in a file.
+        """
+        for capture in self._captures.values():
+            capture.flush(CAPTURE_SECONDS)
+        others = [run for run in read_runs(desk.host) if run.key != file.key and not is_over(run, time.time())]
+        give_up = time.monotonic() + REPORT_SECONDS
+        if not others or self._task.settings.report:
+            while not watcher.finished() and time.monotonic() < give_up:
+                self._try(speaker.follow)
+                time.sleep(POLL_SECONDS)
+        self._try(speaker.follow)
+        report = next((path for path in (desk.job.report, desk.host.report) if _newer(path, file.started)), None)
+        if report is not None:
+            self._say(f"report: {report}")
+        elif not others:
+            self._say(f"no report yet: aidiag diagnose {desk.job.path}")
+        if self._task.settings.report:
+            self._try(lambda: self._copy_report(report, self._task.settings.report))
+
+    def _copy_report(self, report: Path | None, wanted: Path | None) -> None:
+        if wanted is not None and report is not None:
+            write_atomically(self._task.directory / wanted, read_bounded(report))
+        elif wanted is not None:
+            self._say(f"{wanted}: not written, there is no report")
+
+    def _next(self, timeout_seconds: float | None) -> dict[str, Any]:
+        try:
+            return self._messages.get(timeout=timeout_seconds)
+        except Empty:
+            return {"kind": ""}
+
+    def _try(self, work: Callable[[], object]) -> None:
+        """Do something that the job folder may refuse; each reason is told once."""
+        try:
+            work()
+        except OSError as problem:
+            if str(problem) not in self._told:
+                self._told.add(str(problem))
+                self._say(str(problem))
+
+
+def _newer(path: Path, unix: float) -> bool:
+    try:
+        return path.stat().st_mtime >= unix - 2
+    except OSError:
+        return False

@@ -1,0 +1,87 @@
+"""Telling the user on stderr what the sidecar found."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from aidiag.diagnose.job.folder import HostFolder, lock
+from aidiag.diagnose.report.escape import one_line
+
+LINE_LIMIT_BYTES = 1 << 20
+SPOKEN = ("warning", "critical")
+
+
+class Speaker:
+    """Follows `findings.ndjson` and says what is new. Of several runs in one host folder one speaks at a time: the
+    holder of `speaker.lock`, in which it keeps how far it has read, for the next one.
+    """
+
+    def __init__(self, folder: HostFolder, say: Callable[[str], None]) -> None:
+        self._folder, self._say = folder, say
+        self._lock: int | None = None
+        self._position = 0
+        self._rest = b""
+
+    def follow(self) -> None:
+        """Say what has come since the last call. Raises OSError where the folder cannot be read."""
+        if self._lock is None and not self._take_over():
+            return
+        for line in self._new_lines():
+            for text in spoken(line):
+                self._say(text)
+
+    def _take_over(self) -> bool:
+        self._lock = lock(self._folder.speaker_lock)
+        if self._lock is None:
+            return False
+        with suppress(ValueError, OSError):
+            self._position = int(os.pread(self._lock, 32, 0) or b"0")
+        return True
+
+    def _new_lines(self) -> Iterator[bytes]:
+        try:
+            fd = os.open(self._folder.findings, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return
+        with open(fd, "rb") as file:
+            if os.fstat(fd).st_size < self._position:  # of an earlier job, or begun anew
+                self._position, self._rest = 0, b""
+            file.seek(self._position)
+            new = file.read(LINE_LIMIT_BYTES)
+        *lines, self._rest = (self._rest + new).split(b"\n")
+        self._position += len(new)
+        if new and self._lock is not None:
+            os.ftruncate(self._lock, 0)
+            os.pwrite(self._lock, b"%d" % (self._position - len(self._rest)), 0)
+        yield from lines
+
+
+def spoken(line: bytes) -> list[str]:
+    """The lines to say for one line of `findings.ndjson`; none where it is of no concern or cannot be read."""
+    try:
+        entry: Any = msgspec.json.decode(line)
+        return [one_line(text) for text in _words(entry)]
+    except (msgspec.DecodeError, UnicodeDecodeError, AttributeError, TypeError, KeyError, RecursionError):
+        return []
+
+
+def _words(entry: dict[str, Any]) -> Iterator[str]:
+    if entry["event"] == "note":
+        yield str(entry["text"])
+        return
+    finding = entry["finding"]
+    if finding["severity"] not in SPOKEN or finding.get("explained_by"):
+        return
+    if entry["event"] == "cleared":
+        yield f"over: {finding['summary']}"
+        return
+    yield f"{finding['severity']}: {finding['title']}: {finding['summary']} [{finding['rule']}]"
+    if finding.get("why"):
+        yield f"  why: {finding['why']}"
+    for step in (finding.get("remedy") or ())[:1]:
+        yield f"  do: {step['do']}" + (f" ({step['command']})" if step.get("command") else "")
