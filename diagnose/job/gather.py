@@ -43,7 +43,7 @@ def gather(folder: JobFolder) -> Report:
     reports: list[Report] = []
     gaps: list[Unknown] = []
     for host in folder.hosts():
-        if not _is_host(host):
+        if not is_host_folder(host):
             continue
         report, gap = _host_report(host)
         reports += [report] if report is not None else []
@@ -67,7 +67,8 @@ def write_merged(folder: JobFolder, lock_path: Path) -> Report:
             os.close(held)
 
 
-def _is_host(host: HostFolder) -> bool:
+def is_host_folder(host: HostFolder) -> bool:
+    """Whether a folder is one host's part of a job folder."""
     return any(path.exists() for path in (host.report, host.sidecar, host.findings, host.state)) or bool(
         read_runs(host)
     )

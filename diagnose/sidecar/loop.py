@@ -69,7 +69,7 @@ class Sidecar:
         self._host, self._clock, self._registry, self._source = host, clock, registry, source
         self._rules, self._tracker, self._outputs, self._job = tuple(rules), tracker, tuple(outputs), job
         self._severities = {rule.id: rule.severity for rule in rules}
-        self._window = Window(registry)
+        self._window = Window(registry, unix_offset=clock.unix() - clock.monotonic())
         self._latest = Latest(registry, host)
         self._ledger = Ledger()
         self._events: deque[Event] = deque(maxlen=EVENTS_KEPT)

@@ -1,0 +1,94 @@
+"""Judging files after the fact: logs and host transcripts, from a folder or one by one."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from aidiag import __version__
+from aidiag.collectors.logs import read_log
+from aidiag.collectors.observation import Event
+from aidiag.collectors.signal import Registry
+from aidiag.diagnose.report.model import Report, Unknown
+from aidiag.rules.causes import arrange
+from aidiag.rules.engine import Tracker, judge
+from aidiag.rules.model import Rule
+from aidiag.rules.window import Window
+
+FILES_CAP = 10_000
+DEPTH_CAP = 4
+LEFT_OUT = (".json", ".ndjson", ".record", ".pickle", ".lock", ".gz", ".xz", ".pt", ".png")
+"""Endings of files in an incident folder that are not text logs."""
+
+
+class PathError(Exception):
+    """A path that was given cannot be diagnosed; the text says which, why, and what to give instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """A file to read and the name under which evidence speaks of it."""
+
+    path: Path
+    name: str
+
+
+def files_in(folder: Path) -> list[LogFile]:
+    """The text files of an incident folder, at most DEPTH_CAP levels deep, links left out."""
+    found: list[LogFile] = []
+    for root, folders, names in os.walk(folder):
+        depth = len(Path(root).relative_to(folder).parts)
+        folders[:] = sorted(name for name in folders if not name.startswith(".")) if depth < DEPTH_CAP else []
+        for name in sorted(names):
+            path = Path(root) / name
+            if name.startswith(".") or name.endswith(LEFT_OUT) or not _is_regular(path):
+                continue
+            found.append(LogFile(path, str(path.relative_to(folder))))
+    return found[:FILES_CAP]
+
+
+def diagnose_logs(
+    files: Iterable[LogFile],
+    *,
+    rules: Sequence[Rule],
+    registry: Registry,
+    language: str,
+    stream: BinaryIO | None = None,
+) -> Report:
+    """The report on log files, and on `stream` where one is given (named `-`).
+
+    A file that cannot be read is told among what could not be seen; the others are judged.
+    """
+    window = Window(registry, event_horizon_seconds=None, unix_offset=0.0)
+    gaps: list[Unknown] = []
+    latest = 0.0
+    for event in _events(files, gaps, stream):
+        window.add(event)
+        latest = max(latest, window.time_of(event) or 0.0)
+    tracker = Tracker(unix_offset=0.0, language=language)
+    findings = tracker.update(judge(rules, window, latest), latest, final=True)
+    roots, consequences = arrange(findings)
+    return Report(
+        version=__version__, findings=tuple(roots), consequences=tuple(consequences), unknown=tuple(gaps)
+    )  # fmt: skip
+
+
+def _events(files: Iterable[LogFile], gaps: list[Unknown], stream: BinaryIO | None) -> Iterator[Event]:
+    if stream is not None:
+        yield from read_log(stream, "-")
+    for file in files:
+        try:
+            yield from read_log(file.path, file.name)
+        except OSError as problem:
+            gaps.append(Unknown(file.name, f"cannot be read: {problem.strerror or problem}", "check its permissions"))
+
+
+def _is_regular(path: Path) -> bool:
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except OSError:
+        return False

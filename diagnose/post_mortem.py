@@ -1,0 +1,89 @@
+"""`aidiag diagnose`: what each path is, and the one report on all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+from aidiag.collectors import registry
+from aidiag.diagnose.config import Config
+from aidiag.diagnose.incident import LogFile, PathError, diagnose_logs, files_in
+from aidiag.diagnose.job.folder import HostFolder, JobFolder, read_bounded
+from aidiag.diagnose.job.gather import gather, is_host_folder
+from aidiag.diagnose.report.merge import merge
+from aidiag.diagnose.report.model import SCHEMA, Report, ReportError, decode
+from aidiag.diagnose.rulebook import load_rulebook
+
+REPORT_LIMIT_BYTES = 64 << 20
+
+
+def diagnose(paths: Sequence[str], config: Config, language: str, standard_input: BinaryIO) -> Report:
+    """The report on all `paths` together: job folders, incident folders, reports and logs; `-` is standard input.
+
+    Raises PathError for a path that is not there or cannot be read at all.
+    """
+    reports: list[Report] = []
+    files: list[LogFile] = []
+    stream: BinaryIO | None = None
+    for text in paths:
+        if text == "-":
+            stream = standard_input
+            continue
+        path = Path(text)
+        if not path.exists():
+            raise PathError(f"{text}: there is no such file or folder; give a log, a job folder or an incident folder")
+        if path.is_dir():
+            kind = _job_folder(path)
+            if kind is not None:
+                reports.append(gather(kind))
+            else:
+                files += _of_folder(path, many=len(paths) > 1)
+        elif path.is_file():
+            found = _report(path)
+            if found is not None:
+                reports.append(found)
+            else:
+                files.append(LogFile(path, text))
+        else:
+            raise PathError(f"{text}: is neither a file nor a folder; give `-` to read from a pipe")
+    if files or stream is not None or not reports:
+        known = registry()
+        book = load_rulebook(known, config)
+        reports.append(
+            diagnose_logs(files, rules=book.rules, registry=known, language=language, stream=stream)
+        )  # fmt: skip
+    return reports[0] if len(reports) == 1 else merge(reports)
+
+
+def _job_folder(path: Path) -> JobFolder | None:
+    """The job folder that `path` is, or that it is one host's part of; None where it is neither."""
+    try:
+        if any(is_host_folder(host) for host in JobFolder(path).hosts()):
+            return JobFolder(path)
+        if is_host_folder(HostFolder(path)):
+            return JobFolder(path.resolve().parent)
+    except OSError as problem:
+        raise PathError(f"{path}: cannot be listed: {problem.strerror or problem}") from None
+    return None
+
+
+def _of_folder(path: Path, *, many: bool) -> list[LogFile]:
+    files = files_in(path)
+    return [LogFile(file.path, str(path / file.name)) for file in files] if many else files
+
+
+def _report(path: Path) -> Report | None:
+    """The report that a file holds, None where it holds something else."""
+    if path.suffix != ".json":
+        return None
+    try:
+        text = read_bounded(path, REPORT_LIMIT_BYTES)
+    except OSError as problem:
+        raise PathError(f"{path}: cannot be read: {problem.strerror or problem}") from None
+    if SCHEMA.encode() not in text:
+        return None
+    try:
+        return decode(text, name=str(path))
+    except ReportError as problem:
+        raise PathError(str(problem)) from None

@@ -1,0 +1,24 @@
+"""The rules in force: the built-in ones, the operator's, and the operator's thresholds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from aidiag.collectors.signal import Registry
+from aidiag.diagnose.config import Config
+from aidiag.rules.loader import load_rules
+from aidiag.rules.loading.cache import cache_folder
+from aidiag.rules.model import RuleBook
+
+
+def load_rulebook(registry: Registry, config: Config) -> RuleBook:
+    """All rules. What is wrong with an operator's file is in `errors`; the other rules are in force all the same."""
+    folders = [config.rules_folder] if config.rules_folder.is_dir() else []
+    return load_rules(
+        folders, registry, thresholds=config.rules, cache_folder=cache_folder(), own_only=True
+    )  # fmt: skip
+
+
+def rule_errors(book: RuleBook) -> Sequence[str]:
+    """One line for each file or setting that is left out."""
+    return [str(error) for error in book.errors]
