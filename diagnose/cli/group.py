@@ -30,7 +30,14 @@ COMMANDS: dict[str, Entry] = {
     "run": Entry("run", "Run a training command under watch."),
     "env": Entry("env", "Print the variables that put a job under watch."),
     "shim": Entry("shim", "Copy the trainer shim into an image."),
+    "daemon": Entry("daemon", "Watch all jobs of this host."),
+    "check": Entry("check", "Look at this host once, before a job."),
+    "diagnose": Entry("diagnose", "Say what went wrong, from a job folder, an incident folder or a log."),
+    "explain": Entry("explain", "Tell all about a rule, a cause, a check or a log message."),
+    "rules": Entry("rules", "List, check and test rules."),
     "demo": Entry("demo", "Run a small real job with a fault, and diagnose it."),
+    "version": Entry("version", "Print the version, and what can be seen here."),
+    "sidecar": Entry("sidecar", "Watch one job; started by run.", hidden=True),
 }
 """In the order of `aidiag --help`. A new command is one line here and one module."""
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 from aidiag import __version__
@@ -19,6 +17,7 @@ from aidiag.diagnose.job.records import copy_records
 from aidiag.diagnose.job.runs import SidecarFile, is_over, read_runs, write_sidecar
 from aidiag.diagnose.report.model import JobFacts, Report, encode
 from aidiag.diagnose.sidecar.assembly import Assembly, assemble
+from aidiag.diagnose.sidecar.ending import leave, on_signals
 from aidiag.diagnose.sidecar.folder_output import FolderOutput
 from aidiag.rules.causes import arrange
 
@@ -26,7 +25,6 @@ LAST_LOOK_SECONDS = 1.5
 """How long collectors are given to see how the job ended."""
 UNSTARTED_SECONDS = 60.0
 """A folder in which no run has been seen for so long is not going to have one."""
-STOP_SECONDS = 4.0
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +32,9 @@ log = logging.getLogger(__name__)
 class JobWatch:
     """One sidecar from start to report. `folder` is this host's part of the job folder."""
 
-    def __init__(self, job: str, folder: HostFolder, config: Config, *, port: int | None, clock: Clock | None = None) -> None:
+    def __init__(
+        self, job: str, folder: HostFolder, config: Config, *, port: int | None, clock: Clock | None = None
+    ) -> None:
         self._job, self._folder, self._config = job, folder, config
         self._clock = clock or SystemClock()
         self._wanted_port = port
@@ -145,30 +145,10 @@ class JobWatch:
 
 
 def main(job: str, host_folder: Path, config: Config, *, port: int | None) -> None:
-    """Run a sidecar to its end; SIGTERM and SIGINT end it with a report, within STOP_SECONDS even where something hangs."""
+    """Run a sidecar to its end; SIGTERM and SIGINT end it with a report, soon even where something hangs."""
     stop = threading.Event()
-    _on_signals(stop)
+    on_signals(stop)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.Formatter.converter = time.gmtime
     JobWatch(job, HostFolder(host_folder), config, port=port).run(stop)
-    _leave()
-
-
-def _on_signals(stop: threading.Event, leave: Callable[[], None] | None = None) -> None:
-    """Set `stop` at the first signal, and be gone STOP_SECONDS later whatever hangs."""
-
-    def ending(number: int, frame: object) -> None:
-        if not stop.is_set():
-            stop.set()
-            guard = threading.Timer(STOP_SECONDS, leave or _leave)
-            guard.daemon = True
-            guard.start()
-
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, ending)
-
-
-def _leave() -> None:
-    """End now: threads that hang in a collector are not waited for."""
-    logging.shutdown()
-    os._exit(0)
+    leave()
