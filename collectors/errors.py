@@ -21,4 +21,8 @@ class NotPermittedError(CollectorError):
 
 
 class HungError(CollectorError):
-    """A call has not returned within its deadline."""
+    """A call has not returned within its deadline. `seconds` is how long it has been waited for, where that is known."""
+
+    def __init__(self, reason: str, remedy: str = "", seconds: float = 0.0) -> None:
+        super().__init__(reason, remedy)
+        self.seconds = seconds

@@ -221,7 +221,8 @@ class Helper:
         if call is None:
             return HungError(f"the {self.name} helper is busy")
         seconds = self._clock() - call.since
-        return HungError(f"{call.doing or call.text} has not returned for {seconds:.{0 if seconds >= 10 else 1}f} s")
+        text = f"{call.doing or call.text} has not returned for {seconds:.{0 if seconds >= 10 else 1}f} s"
+        return HungError(text, seconds=seconds)
 
 
 def _error(answer: Mapping[str, Any]) -> CollectorError:

@@ -43,6 +43,7 @@ def main(script: str) -> None:
     names: dict[str, object] = {"__name__": "aidiag_helper", "__file__": script, "doing": doing}
     with open(script, "rb") as file:
         exec(compile(file.read(), script, "exec"), names)  # noqa: S102  (runpy would double the imports)
+    names["doing"] = doing  # in place of the one that the script may define for those who read it
     verbs = names["VERBS"]
     assert isinstance(verbs, dict), "VERBS is a dict of functions"
     say(ready=True)

@@ -1,36 +1,63 @@
+"""Recorded nodes for tests: the committed ones, and changed copies of them."""
+
 from __future__ import annotations
 
-import contextlib
-import os
-from collections.abc import Callable, Iterator
+import json
+import runpy
+import shutil
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from aidiag.collectors.process.cgroup import folders, parse_membership, parse_mounts
+from aidiag.collectors.recorded import RecordedNode
+
+lay = runpy.run_path(str(Path(__file__).resolve().parents[1] / "fixtures" / "nodes" / "lay.py"))["lay"]
+
+
+@pytest.fixture(scope="session")
+def recorded_trees(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
+    """The committed nodes, each laid in a folder that is not to be changed."""
+    top = tmp_path_factory.mktemp("nodes")
+    return {name: lay(name, top / name) for name in ("gpu-node", "pod")}
 
 
 @pytest.fixture
-def memory_cgroup() -> Iterator[Callable[[int], Path]]:
-    """Makes a memory cgroup of this machine with a limit in bytes; skips where that is not allowed."""
-    made: list[Path] = []
+def gpu_node(recorded_trees: Mapping[str, Path]) -> RecordedNode:
+    """A node of a Slurm job (cgroup v1) with an InfiniBand port, a RoCE port and a virtual function."""
+    return RecordedNode(recorded_trees["gpu-node"])
 
-    def make(limit_bytes: int) -> Path:
-        mounts = parse_mounts(Path("/proc/self/mountinfo").read_text())
-        membership = parse_membership(Path("/proc/self/cgroup").read_text())
-        for controller, name in (("memory", "memory.limit_in_bytes"), ("", "memory.max")):
-            for parent in folders(mounts, membership, controller)[:1]:
-                folder = Path(parent) / f"aidiag-test-{os.getpid()}-{len(made)}"
-                with contextlib.suppress(OSError):
-                    folder.mkdir()
-                    made.append(folder)
-                    (folder / name).write_text(str(limit_bytes))
-                    return folder
-        pytest.skip("no memory cgroup can be made here")
 
-    yield make
-    for folder in made:
-        for pid in (folder / "cgroup.procs").read_text().split():
-            with contextlib.suppress(OSError):
-                (folder.parent / "cgroup.procs").write_text(pid)
-        folder.rmdir()
+@pytest.fixture
+def pod_node(recorded_trees: Mapping[str, Path]) -> RecordedNode:
+    """A training pod (cgroup v2) without RDMA and without a GPU driver."""
+    return RecordedNode(recorded_trees["pod"])
+
+
+@pytest.fixture
+def change_node(recorded_trees: Mapping[str, Path], tmp_path: Path) -> Callable[..., RecordedNode]:
+    """A maker of changed copies: `files` are other texts by path (None deletes a file, a folder or a link), `node` are
+    other entries of node.json (None deletes one).
+    """
+
+    def change(
+        base: str, *, files: Mapping[str, str | None] | None = None, node: Mapping[str, Any] | None = None
+    ) -> RecordedNode:
+        tree = tmp_path / "copies" / base
+        shutil.copytree(recorded_trees[base], tree, symlinks=True)
+        for path, text in (files or {}).items():
+            place = tree / path
+            if text is not None:
+                place.parent.mkdir(parents=True, exist_ok=True)
+                place.write_text(text)
+            elif place.is_dir() and not place.is_symlink():
+                shutil.rmtree(place)
+            else:
+                place.unlink()
+        answers = {**json.loads((tree / "node.json").read_text()), **(node or {})}
+        gone = {key for key, value in (node or {}).items() if value is None}
+        (tree / "node.json").write_text(json.dumps({key: answers[key] for key in answers if key not in gone}))
+        return RecordedNode(tree)
+
+    return change

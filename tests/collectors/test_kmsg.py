@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -337,28 +334,3 @@ def test_any_text(text: str) -> None:
         declared = {kind.name: set(kind.fields) for kind in EVENTS}
         assert set(fact.fields) <= declared[fact.kind]
         assert all(len(str(value)) <= 512 for value in fact.fields.values())
-
-
-def test_real_oom_kill(memory_cgroup: Callable[[int], Path]) -> None:
-    """The kernel kills a process in a cgroup of this machine: its number, name and cgroup are told."""
-    context = Context(FakeNode(live=True))  # type: ignore[arg-type]
-    collector = KmsgCollector(context)
-    try:
-        events(collector)
-    except NotPermittedError as error:
-        pytest.skip(error.reason)
-    folder = memory_cgroup(16 << 20)
-    program = "import sys; sys.stdin.readline(); kept = bytearray(64 << 20)"
-    with subprocess.Popen([sys.executable, "-I", "-S", "-c", program], stdin=subprocess.PIPE, text=True) as process:
-        (folder / "cgroup.procs").write_text(str(process.pid))
-        before = time.monotonic()
-        process.communicate("go\n")
-    assert process.returncode == -9
-    found: list[Event] = []
-    while not found:
-        assert time.monotonic() < before + 20, "the kernel never said it"
-        found = [event for event in events(collector) if event.fields.get("pid") == process.pid]
-    (event,) = found
-    assert event.kind == "kernel_oom_kill" and str(event.fields["process"]).startswith("python")
-    assert str(event.fields["cgroup"]).endswith(folder.name) and event.fields["limit_of"] == "cgroup"
-    assert event.time is not None and before - 1 <= event.time <= time.monotonic()

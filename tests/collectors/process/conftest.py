@@ -15,6 +15,7 @@ import pytest
 from aidiag.collectors.collector import Context
 from aidiag.collectors.observation import Absent, Event, Observation, Sample
 from aidiag.collectors.process import ProcessCollector
+from aidiag.collectors.process.cgroup import folders, parse_membership, parse_mounts
 from aidiag.collectors.process.files import parse_stat
 from aidiag.collectors.process.ranks import RankProcess
 
@@ -139,3 +140,29 @@ def python() -> Iterator[Callable[..., subprocess.Popen[str]]]:
         for pipe in (process.stdin, process.stdout):
             with contextlib.suppress(OSError):
                 pipe.close()  # type: ignore[union-attr]
+
+
+@pytest.fixture
+def memory_cgroup() -> Iterator[Callable[[int], Path]]:
+    """Makes a memory cgroup of this machine with a limit in bytes; skips where that is not allowed."""
+    made: list[Path] = []
+
+    def make(limit_bytes: int) -> Path:
+        mounts = parse_mounts(Path("/proc/self/mountinfo").read_text())
+        membership = parse_membership(Path("/proc/self/cgroup").read_text())
+        for controller, name in (("memory", "memory.limit_in_bytes"), ("", "memory.max")):
+            for parent in folders(mounts, membership, controller)[:1]:
+                folder = Path(parent) / f"aidiag-test-{os.getpid()}-{len(made)}"
+                with contextlib.suppress(OSError):
+                    folder.mkdir()
+                    made.append(folder)
+                    (folder / name).write_text(str(limit_bytes))
+                    return folder
+        pytest.skip("no memory cgroup can be made here")
+
+    yield make
+    for folder in made:
+        for pid in (folder / "cgroup.procs").read_text().split():
+            with contextlib.suppress(OSError):
+                (folder.parent / "cgroup.procs").write_text(pid)
+        folder.rmdir()
