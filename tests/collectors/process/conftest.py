@@ -6,13 +6,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from aidiag.collectors.collector import Context
+from aidiag.collectors.live import LiveNode
+from aidiag.collectors.node import Node
 from aidiag.collectors.observation import Absent, Event, Observation, Sample
 from aidiag.collectors.process import ProcessCollector
 from aidiag.collectors.process.cgroup import folders, parse_membership, parse_mounts
@@ -20,36 +22,10 @@ from aidiag.collectors.process.files import parse_stat
 from aidiag.collectors.process.ranks import RankProcess
 
 
-class FolderNode:
-    """A node whose files lie below a folder; `/` and `live` make it this machine."""
-
-    def __init__(self, root: Path, *, live: bool) -> None:
-        self.root, self.live, self.name = root, live, "host-a"
-        self.reads = 0
-
-    def read(self, path: str, limit_bytes: int = 1 << 20) -> bytes:
-        """The first bytes of a file."""
-        self.reads += 1
-        with (self.root / path.lstrip("/")).open("rb") as file:
-            return file.read(limit_bytes)
-
-    def text(self, path: str) -> str:
-        """A small text file."""
-        return self.read(path).decode(errors="backslashreplace").rstrip()
-
-    def entries(self, path: str) -> Sequence[str]:
-        """The names in a folder."""
-        return sorted(os.listdir(self.root / path.lstrip("/")))  # noqa: PTH208
-
-    def link(self, path: str) -> str:
-        """Where a link points."""
-        return os.readlink(self.root / path.lstrip("/"))  # noqa: PTH115
-
-
 class Watch:
     """A process collector over a list of ranks that the test changes, and all that it has said."""
 
-    def __init__(self, node: Any, host_folder: Path | None = None) -> None:
+    def __init__(self, node: Node, host_folder: Path | None = None) -> None:
         self.ranks: list[RankProcess] = []
         self.said: list[Observation] = []
         self.collector = ProcessCollector(Context(node, host_folder=host_folder), lambda: self.ranks)
@@ -82,18 +58,12 @@ class Watch:
 
 
 @pytest.fixture
-def folder_node() -> Callable[..., FolderNode]:
-    """Makes a recorded node of a folder."""
-    return lambda root, live=False: FolderNode(root, live=live)
-
-
-@pytest.fixture
 def watch(tmp_path: Path) -> Iterator[Callable[..., Watch]]:
     """Makes a process collector on this machine."""
     made: list[Watch] = []
 
-    def make(node: Any = None, host_folder: Path | None = None) -> Watch:
-        made.append(Watch(node or FolderNode(Path("/"), live=True), host_folder))
+    def make(node: Node | None = None, host_folder: Path | None = None) -> Watch:
+        made.append(Watch(node or LiveNode(name="host-a"), host_folder))
         return made[-1]
 
     yield make
