@@ -83,18 +83,6 @@ def parse_status(data: bytes) -> dict[str, str]:
     return fields
 
 
-def parse_cpu_list(text: str) -> frozenset[int]:
-    """Parse a list of CPUs such as `0-47,96`. Raises ValueError where it is none, or names more than 2^16."""
-    cpus: set[int] = set()
-    for part in filter(None, text.strip().split(",")):
-        first, dash, last = part.partition("-")
-        low, high = int(first), int(last if dash else first)
-        if not 0 <= low <= high < 1 << 16:
-            raise ValueError(f"{part!r} is no range of CPUs")
-        cpus.update(range(low, high + 1))
-    return frozenset(cpus)
-
-
 def parse_open_files_limit(data: bytes) -> int | None:
     """The soft limit of open files in /proc/PID/limits, None for no limit. Raises ValueError where it has none."""
     for line in data.splitlines():

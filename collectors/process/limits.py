@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from aidiag.collectors.cpus import parse_cpu_list
 from aidiag.collectors.node import Node
 from aidiag.collectors.observation import Absent, Observation, Sample
 from aidiag.collectors.process.cgroup import Membership, parse_membership, parse_mounts
 from aidiag.collectors.process.cgroup_limits import CgroupLimits, CpuUse, MemoryUse
-from aidiag.collectors.process.files import parse_cpu_list, parse_open_files_limit, parse_status
+from aidiag.collectors.process.files import parse_open_files_limit, parse_status
 from aidiag.collectors.process.visible import HIDDEN_REMEDY
 from aidiag.collectors.subject import Subject
 

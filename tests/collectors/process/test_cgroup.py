@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -120,54 +117,3 @@ def test_any_text(mountinfo: str, membership: str) -> None:
     mounts = (*parse_mounts(mountinfo), CgroupMount("/cg", "/", frozenset([""])))
     for folder in folders(mounts[-1:], parse_membership(membership), ""):
         assert folder == "/cg" or (folder.startswith("/cg/") and "/../" not in folder + "/")
-
-
-@pytest.fixture
-def limited() -> Iterator[Path]:
-    """A memory cgroup of this machine with a limit of 24 MiB."""
-    mounts = parse_mounts(Path("/proc/self/mountinfo").read_text())
-    membership = parse_membership(Path("/proc/self/cgroup").read_text())
-    for controller, name in (("memory", "memory.limit_in_bytes"), ("", "memory.max")):
-        for folder in folders(mounts, membership, controller)[:1]:
-            path = Path(folder) / f"aidiag-test-{os.getpid()}"
-            try:
-                path.mkdir()
-            except OSError:
-                continue
-            try:
-                (path / name).write_text(str(24 * MIB))
-                yield path
-                return
-            except OSError:
-                continue
-            finally:
-                for line in (path / "cgroup.procs").read_text().split():
-                    (path.parent / "cgroup.procs").write_text(line)
-                path.rmdir()
-    pytest.skip("no memory cgroup can be made here")
-
-
-def test_real_oom_kill(
-    limited: Path, watch: Callable[..., Any], python: Callable[..., Any], recorded: Callable[..., Any]
-) -> None:
-    """A rank that the kernel kills for its memory is told as SIGKILL, and its cgroup counts one kill more."""
-    folder = limited
-    rank = python("import sys; print(flush=True); sys.stdin.readline(); kept = bytearray(64 << 20); print(1)")
-    small = python("import time; print(flush=True); time.sleep(600)")
-    for process in (rank, small):
-        (folder / "cgroup.procs").write_text(str(process.pid))
-    seen = watch()
-    seen.ranks = [recorded(rank.pid, 0), recorded(small.pid, 1)]
-    seen.collect()
-    assert seen.values("rank_memory_limit_bytes") == [24 * MIB, 24 * MIB]
-    assert seen.values("rank_oom_kills_total") == [0, 0]
-    rank.stdin.write("go\n")
-    rank.stdin.flush()
-    seen.until(lambda: seen.events("rank_exited"))
-    assert [event.fields.get("signal_name") for event in seen.events("rank_exited")] == ["SIGKILL"]
-    assert seen.events("rank_exited")[0].subject.name == "0"
-    seen.said.clear()
-    seen.collect()
-    assert seen.values("rank_oom_kills_total") == [1]
-    small.kill()
-    small.wait()

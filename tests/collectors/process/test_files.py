@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from aidiag.collectors.process.files import (
     STATES,
-    parse_cpu_list,
     parse_open_files_limit,
     parse_pids,
     parse_stat,
@@ -54,19 +53,6 @@ def test_addresses_that_are_hidden() -> None:
     """Where the kernel hides the addresses, its exit status of 0 means nothing."""
     text = b"7 (x) Z 1 " + b" ".join([b"0"] * 18) + b" 0 0 0 1 1 0" + b" 0" * 23 + b" 0"
     assert not parse_stat(text).traceable
-
-
-@pytest.mark.parametrize(("text", "count"), [("0-3", 4), ("0-47,96-143", 96), ("5", 1), ("", 0), ("1,3,5\n", 3)])
-def test_cpu_lists(text: str, count: int) -> None:
-    """Ranges and single CPUs add up."""
-    assert len(parse_cpu_list(text)) == count
-
-
-@pytest.mark.parametrize("text", ["a", "3-1", "0-99999999", "-", "1--2"])
-def test_bad_cpu_lists(text: str) -> None:
-    """What is no list of CPUs, or names absurdly many, is refused."""
-    with pytest.raises(ValueError):
-        parse_cpu_list(text)
 
 
 def test_limits() -> None:

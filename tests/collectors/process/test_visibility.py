@@ -14,8 +14,10 @@ from typing import Any
 
 import pytest
 
+from aidiag.collectors.live import LiveNode
 from aidiag.collectors.observation import Absent, Sample
 from aidiag.collectors.process.ranks import RankProcess, pid_namespace
+from aidiag.collectors.recorded import RecordedNode
 
 Start = Callable[..., Any]
 
@@ -146,11 +148,11 @@ def test_rank_in_a_container(container: Any, watch: Start) -> None:
     assert fields["exit_code"] == 5 and fields["pid"] == 1 and fields["host_pid"] not in (1, program.pid)
 
 
-def test_rank_that_cannot_be_found(watch: Start, folder_node: Start, tmp_path: Path) -> None:
+def test_rank_that_cannot_be_found(watch: Start, tmp_path: Path) -> None:
     """A rank of a PID namespace that is not to be seen from here is absent with a remedy, and never called gone."""
     (tmp_path / "proc/self/ns").mkdir(parents=True)
     (tmp_path / "proc/self/ns/pid").symlink_to("pid:[4026532001]")
-    seen = watch(folder_node(tmp_path))
+    seen = watch(RecordedNode(tmp_path))
     seen.ranks = [RankProcess("job", 0, "host-a", 7, 99, pid_namespace=4026532777)]
     seen.collect()
     seen.collect()
@@ -160,8 +162,9 @@ def test_rank_that_cannot_be_found(watch: Start, folder_node: Start, tmp_path: P
     assert not seen.values("rank_process_state") and not seen.events("rank_exited")
 
 
-def test_own_namespace(folder_node: Start, tmp_path: Path) -> None:
+def test_own_namespace(tmp_path: Path) -> None:
     """The PID namespace is the inode of the link, and not known where there is no link."""
-    inode = pid_namespace(folder_node(Path("/")))
+    inode = pid_namespace(LiveNode())
     assert inode == Path("/proc/self/ns/pid").stat().st_ino
-    assert pid_namespace(folder_node(tmp_path)) is None
+    (tmp_path / "proc").mkdir()
+    assert pid_namespace(RecordedNode(tmp_path)) is None
