@@ -1,0 +1,117 @@
+"""The kernel log: Xids, OOM kills, network links that go down and up, troubles of network cards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import ClassVar
+
+from aidiag.collectors.collector import Context
+from aidiag.collectors.gpu.xids import XID, gpu_at
+from aidiag.collectors.kmsg_device import KernelLog
+from aidiag.collectors.kmsg_lines import KernelFact, KernelLines
+from aidiag.collectors.observation import Event, Observation, Place
+from aidiag.collectors.signal import EventKind, Signal
+from aidiag.collectors.subject import Subject, host, nic
+
+SOURCE = "/dev/kmsg"
+LINE_LIMIT = 1024
+
+SIGNALS: tuple[Signal, ...] = ()
+
+EVENTS: tuple[EventKind, ...] = (
+    XID,
+    EventKind("gpu_off_bus", "gpu", "The driver lost a GPU; stands beside Xid 79 or alone", ("pci_bus_id", "detail")),
+    EventKind("sxid", "host", "The driver reported an SXid of an NVSwitch", ("sxid", "switch", "pci_bus_id", "detail")),
+    EventKind(
+        "kernel_oom_kill",
+        "host",
+        "The kernel killed a process to get memory back; limit_of is cgroup, host or other: whose memory was used up",
+        ("pid", "process", "cgroup", "limit_of", "resident_bytes"),
+    ),
+    EventKind("nic_link_down", "nic", "A network interface lost its link", ("detail",)),
+    EventKind("nic_link_up", "nic", "A network interface got its link", ("detail",)),
+    EventKind(
+        "nic_trouble",
+        "nic",
+        "A network card reports a trouble of its own: port_module_error, health_compromised, firmware_error, "
+        "command_timeout, insufficient_power, high_temperature or transmit_timeout",
+        ("problem", "detail"),
+    ),
+    EventKind(
+        "kernel_lines_lost", "host", "Lines of the kernel log were overwritten before they were read", ("lines",)
+    ),
+)
+
+
+class KmsgCollector:
+    """The kernel log. The first reading gives what it still holds, with times in the past."""
+
+    name: ClassVar[str] = "kmsg"
+    interval_seconds: ClassVar[float] = 2.0
+    signals: ClassVar[tuple[Signal, ...]] = SIGNALS
+    events: ClassVar[tuple[EventKind, ...]] = EVENTS
+
+    def __init__(self, context: Context, log: KernelLog | None = None) -> None:
+        self._node, self._clock = context.node, context.clock
+        self._log = log or KernelLog(SOURCE) if context.node.live else None
+        self._lines = KernelLines()
+        self._last_reading: float | None = None
+
+    def collect(self) -> Iterable[Observation]:
+        """The events since the last reading. Raises NotPermittedError where the log may not be read."""
+        return list(self._follow(self._log) if self._log else self._replay())
+
+    def close(self) -> None:
+        """Read no more."""
+        if self._log:
+            self._log.close()
+
+    def _follow(self, log: KernelLog) -> Iterator[Event]:
+        lines, lost = log.take()
+        now, unix = self._clock.monotonic(), self._clock.unix()
+        earliest = self._last_reading
+        self._last_reading = now
+        if lost:
+            yield Event("kernel_lines_lost", host(self._node.name), now, {"lines": lost}, unix)
+        for line in lines:
+            fact = self._lines.fact(line.text) if line.from_kernel else None
+            if fact:
+                # The kernel's clock drifts against CLOCK_MONOTONIC; this line came between two readings.
+                time = min(now, line.seconds if earliest is None else max(earliest, line.seconds))
+                yield self._event(fact, line.text, time, unix - (now - time), line.sequence)
+
+    def _replay(self) -> Iterator[Event]:
+        """The log of a recorded node, at the first reading."""
+        if self._last_reading is not None:
+            return
+        self._last_reading = now = self._clock.monotonic()
+        unix = self._node.time()
+        for order, message in enumerate(self._node.kernel_messages()):
+            fact = self._lines.fact(message.text)
+            if fact:
+                age = message.age_seconds
+                yield self._event(fact, message.text, now - age, unix - age, order)
+
+    def _event(self, fact: KernelFact, text: str, time: float, unix: float, order: int) -> Event:
+        place = Place(SOURCE, None, text[:LINE_LIMIT])
+        return Event(fact.kind, self._subject(fact), time, fact.fields, unix, place, order)
+
+    def _subject(self, fact: KernelFact) -> Subject:
+        kind, device = fact.device
+        if kind == "gpu":
+            return gpu_at(self._node, device)
+        if kind == "nic":
+            return nic(self._interface(device), host=self._node.name)
+        return host(self._node.name)
+
+    def _interface(self, device: str) -> str:
+        """The interface of a card that a line names by its PCI address: network, else RDMA device, else the address."""
+        if ":" in device:
+            for folder in ("net", "infiniband"):
+                try:
+                    names = self._node.entries(f"/sys/bus/pci/devices/{device}/{folder}")
+                except OSError:
+                    continue
+                if names:
+                    return names[0]
+        return device

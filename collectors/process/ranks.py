@@ -1,0 +1,100 @@
+"""Which processes are ranks, and which process of this host each of them is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from aidiag.collectors.collector import Context
+from aidiag.collectors.node import Node
+from aidiag.collectors.process.files import parse_status
+from aidiag.collectors.subject import Subject, rank
+
+INITIAL_PID_NAMESPACE = 4026531836
+"""PROC_PID_INIT_INO of include/linux/proc_ns.h: the PID namespace that a host starts with."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankProcess:
+    """A rank as its record describes it.
+
+    `pid` and `worker_pids` (of loader workers, dead ones too) are numbers of the PID namespace `pid_namespace`, its
+    inode, 0 where it is not known. `start_ticks` is field 22 of /proc/PID/stat. `training` tells whether the rank was
+    last seen in the middle of training, None where the record does not say.
+    """
+
+    job: str
+    rank: int
+    host: str
+    pid: int
+    start_ticks: int
+    pid_namespace: int = 0
+    worker_pids: tuple[int, ...] = ()
+    training: bool | None = None
+    attached_unix: float | None = None
+
+    @property
+    def subject(self) -> Subject:
+        """The rank as findings name it."""
+        return rank(self.rank, host=self.host, job=self.job)
+
+    @property
+    def key(self) -> tuple[str, int, int, int]:
+        """One incarnation of one rank: a restarted rank has another key."""
+        return (self.job, self.rank, self.pid, self.start_ticks)
+
+    @property
+    def started(self) -> tuple[int, float]:
+        """When the process started, for comparison with other incarnations on the same host."""
+        return (self.start_ticks, self.attached_unix or 0.0)
+
+
+RankSource: TypeAlias = Callable[[], Iterable[RankProcess]]
+
+
+def known_ranks(context: Context) -> RankSource:
+    """The ranks of the context's job on this host, read anew at each call."""
+    return tuple
+
+
+def pid_namespace(node: Node, process: str = "self") -> int | None:
+    """The inode of a process's PID namespace, None where it cannot be read."""
+    try:
+        text = node.link(f"/proc/{process}/ns/pid")
+    except OSError:
+        return None
+    inode = text.removeprefix("pid:[").removesuffix("]")
+    return int(inode) if inode.isdecimal() else None
+
+
+class LocalPids:
+    """Translates process ids of other PID namespaces into ours (field NSpid of /proc/PID/status)."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._own = pid_namespace(node)
+
+    def is_ours(self, namespace: int) -> bool:
+        """Whether numbers of a PID namespace are ours, taken to be so where that is not known."""
+        return not namespace or self._own is None or namespace == self._own
+
+    def inner(self, pid: int) -> int | None:
+        """The number that a process of ours has in the innermost namespace it is in."""
+        try:
+            numbers = parse_status(self._node.read(f"/proc/{pid}/status")).get("NSpid", "").split()
+        except OSError:
+            return None
+        return int(numbers[-1]) if numbers and numbers[-1].isdecimal() else None
+
+    def find(self, wanted: set[tuple[int, int]]) -> dict[tuple[int, int], int]:
+        """Our numbers of processes given as (namespace, number in it). Looks at every process of the host."""
+        found: dict[tuple[int, int], int] = {}
+        namespaces = {namespace for namespace, _ in wanted}
+        for name in self._node.entries("/proc"):
+            namespace = pid_namespace(self._node, name) if name.isdecimal() else None
+            if namespace in namespaces:
+                inner = self.inner(int(name))
+                if inner is not None and (namespace, inner) in wanted:
+                    found[namespace, inner] = int(name)
+        return found
