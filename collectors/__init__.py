@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from aidiag.collectors.collector import Collector
 from aidiag.collectors.gpu import GpuCollector
 from aidiag.collectors.host import HostCollector
+from aidiag.collectors.logs import LogsCollector
 from aidiag.collectors.network import NetworkCollector
 from aidiag.collectors.peers import PeersCollector
 from aidiag.collectors.process import ProcessCollector
@@ -22,6 +23,7 @@ COLLECTORS: Mapping[str, type[Collector]] = {
     for collector in (
         GpuCollector,
         HostCollector,
+        LogsCollector,
         NetworkCollector,
         PeersCollector,
         ProcessCollector,
