@@ -11,6 +11,7 @@ from aidiag.collectors.collector import Collector
 from aidiag.collectors.gpu import GpuCollector
 from aidiag.collectors.host import HostCollector
 from aidiag.collectors.kmsg import KmsgCollector
+from aidiag.collectors.logs import LogsCollector
 from aidiag.collectors.network import NetworkCollector
 from aidiag.collectors.peers import PeersCollector
 from aidiag.collectors.process import ProcessCollector
@@ -25,6 +26,7 @@ COLLECTORS: Mapping[str, type[Collector]] = {
         GpuCollector,
         HostCollector,
         KmsgCollector,
+        LogsCollector,
         NetworkCollector,
         PeersCollector,
         ProcessCollector,

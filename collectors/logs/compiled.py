@@ -1,0 +1,143 @@
+"""The catalogue made ready for scanning, kept on disk between runs.
+
+Checking every pattern and building the database takes a tenth of a second and more; a later process with the same catalogue and the
+same hyperscan reads the result in a few milliseconds. The cache is a convenience: whatever is wrong with it, the catalogue is
+compiled afresh.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import platform
+import re
+import tempfile
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+import msgspec
+
+from aidiag.collectors.logs import catalogue, pattern
+from aidiag.collectors.logs.catalogue import Message
+from aidiag.collectors.logs.prefilter import HyperscanPrefilter, Prefilter, StdlibPrefilter, hyperscan_module
+
+FORMAT = 1
+"""To be raised with every change of what a cache file holds or of how expressions are made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """One pattern of a message, with its place in the order of precedence."""
+
+    order: int
+    message: Message
+    expression: str
+    fields: tuple[pattern.Field, ...]
+    _compiled: list[re.Pattern[bytes]] = field(default_factory=list, compare=False)
+
+    @property
+    def regex(self) -> re.Pattern[bytes]:
+        """The expression, compiled when it is first needed."""
+        if not self._compiled:
+            self._compiled.append(re.compile(self.expression.encode()))
+        return self._compiled[0]
+
+
+class Catalogue:
+    """All messages, the texts that announce them, and a prefilter for these texts."""
+
+    def __init__(self, messages: tuple[Message, ...], database: bytes | None = None, hyperscan: bool = True) -> None:
+        self.messages = {message.id: message for message in messages}
+        self.wordings: list[Wording] = []
+        announced: dict[bytes, list[Wording]] = {}
+        for message in messages:
+            for wording in message.patterns:
+                made = Wording(len(self.wordings), message, wording.expression, pattern.fields(wording.source))
+                self.wordings.append(made)
+                for literal in wording.literals:
+                    announced.setdefault(literal.encode(), []).append(made)
+        self.texts = tuple(announced)
+        self.by_text = tuple(tuple(wordings) for wordings in announced.values())
+        self._hyperscan = hyperscan and hyperscan_module() is not None
+        self._database = database
+
+    def prefilter(self) -> Prefilter:
+        """A prefilter of one's own: hyperscan's scratch space serves one scan at a time."""
+        if self._hyperscan:
+            # A wheel that loads may still fail on this CPU: then the standard library does it.
+            with contextlib.suppress(Exception):
+                made = HyperscanPrefilter(self.texts, self._database)
+                self._database = self._database or made.dump()
+                return made
+        return StdlibPrefilter(self.texts)
+
+    def database(self) -> bytes | None:
+        """The compiled database, None without hyperscan."""
+        self.prefilter()
+        return self._database
+
+
+class _Cached(msgspec.Struct):
+    messages: tuple[Message, ...]
+    database: bytes | None
+
+
+@cache
+def load_catalogue() -> Catalogue:
+    """The catalogue of this package, from the user's cache where it is there. Raises CatalogueError."""
+    return load(catalogue.MESSAGES, cache_folder())
+
+
+def cache_folder() -> Path | None:
+    """Where this user's caches lie, None where there is no home."""
+    with contextlib.suppress(RuntimeError):
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "aidiag"
+    return None
+
+
+def load(source: Path, folder: Path | None) -> Catalogue:
+    """The catalogue in a file, by way of a cache in `folder`. Raises CatalogueError with file and line."""
+    data = source.read_bytes()
+    hyperscan = hyperscan_module()
+    engine = f"hyperscan {hyperscan.__version__} {platform.machine()}" if hyperscan else "stdlib"
+    key = hashlib.sha256(f"{FORMAT} {engine} ".encode() + data).hexdigest()[:32]
+    path = folder / f"messages-{key}.bin" if folder else None
+    if path and (cached := _read(path)):
+        with contextlib.suppress(Exception):  # made by a program that no longer fits
+            return Catalogue(cached.messages, cached.database)
+    made = Catalogue(catalogue.read_messages(data.decode(), source.name))
+    if path:
+        _write(path, _Cached(tuple(made.messages.values()), made.database()))
+    return made
+
+
+def _read(path: Path) -> _Cached | None:
+    """A cache file that is whole and ours."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+        with open(descriptor, "rb") as file:
+            if os.fstat(descriptor).st_uid != os.geteuid():
+                return None
+            data = file.read()
+        digest, payload = data[:32], data[32:]
+        if hashlib.sha256(payload).digest() != digest:
+            return None
+        return msgspec.msgpack.decode(payload, type=_Cached)
+    except (OSError, ValueError, msgspec.MsgspecError):
+        return None
+
+
+def _write(path: Path, cached: _Cached) -> None:
+    payload = msgspec.msgpack.encode(cached)
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor, temporary = tempfile.mkstemp(prefix=".messages-", dir=path.parent)
+        try:
+            with open(descriptor, "wb") as file:
+                file.write(hashlib.sha256(payload).digest() + payload)
+            Path(temporary).replace(path)
+        except OSError:
+            Path(temporary).unlink()
+            raise

@@ -1,0 +1,78 @@
+"""Reading a whole log after the fact (`aidiag diagnose LOG`)."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from aidiag.collectors.logs.attribution import Owner, Processes
+from aidiag.collectors.logs.compiled import Catalogue, load_catalogue
+from aidiag.collectors.logs.files import open_regular, owner_by_name
+from aidiag.collectors.logs.stream import LogStream
+from aidiag.collectors.observation import Event
+
+CHUNK_BYTES = 256 << 10
+
+_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+def read_log(
+    log: Path | BinaryIO,
+    *,
+    source: str | None = None,
+    job: str = "",
+    owner: Owner | None = None,
+    processes: Processes | None = None,
+    catalogue: Catalogue | None = None,
+    reference: float | None = None,
+) -> Iterator[Event]:
+    """The events of a log, in constant memory. Raises OSError (RefusedError for what is no regular file).
+
+    `log` is a path or a binary stream (standard input, a pipe, a decompressor). `source` is what evidence calls it: by
+    default the path as it was given, or `-`. Logs of one job that are read one after the other should share `processes`, so that
+    what one tells of a process counts in the next. Events have no `time`; `unix` and the order of the log is all that a
+    file knows. `reference` is the time of its end, for times without a year: by default that of its last change.
+    """
+    if not isinstance(log, Path):
+        yield from _events(log, source or "-", job, owner or Owner(), processes, catalogue, reference or time.time())
+        return
+    with open(open_regular(log), "rb", buffering=0) as file:
+        changed = os.fstat(file.fileno()).st_mtime
+        whose = owner or owner_by_name(log)
+        yield from _events(file, source or str(log), job, whose, processes, catalogue, reference or changed)
+
+
+def _events(
+    file: BinaryIO,
+    source: str,
+    job: str,
+    owner: Owner,
+    processes: Processes | None,
+    catalogue: Catalogue | None,
+    reference: float,
+) -> Iterator[Event]:
+    stream = LogStream(
+        catalogue or load_catalogue(), source, job=job, owner=owner, processes=processes, reference=reference
+    )
+    for data in _utf8(file):
+        yield from stream.feed(data)
+    yield from stream.finish()
+
+
+def _utf8(file: BinaryIO) -> Iterator[bytes]:
+    """The bytes of a file; of one that begins with a UTF-16 byte order mark, its text in UTF-8."""
+    data = file.read(CHUNK_BYTES)
+    if not data.startswith(_UTF16):
+        while data:
+            yield data
+            data = file.read(CHUNK_BYTES)
+        return
+    decoder = codecs.getincrementaldecoder("utf-16")("backslashreplace")
+    while data:
+        yield decoder.decode(data).encode("utf-8", "backslashreplace")
+        data = file.read(CHUNK_BYTES)
+    yield decoder.decode(b"", final=True).encode("utf-8", "backslashreplace")

@@ -1,0 +1,234 @@
+"""One log as a stream: bytes in, events out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from aidiag.collectors import subject
+from aidiag.collectors.logs.attribution import NOBODY, Attribution, Origin, Owner, Processes
+from aidiag.collectors.logs.blocks import BLOCKS, Outcome, TextBlock
+from aidiag.collectors.logs.catalogue import Message
+from aidiag.collectors.logs.compiled import Catalogue
+from aidiag.collectors.logs.kinds import LAUNCHER_KINDS, OWN_FIELDS, SCOPES
+from aidiag.collectors.logs.lines import Block, Splitter, decode
+from aidiag.collectors.logs.pattern import size_bytes
+from aidiag.collectors.logs.scanner import Hit, Line, Scanner
+from aidiag.collectors.logs.stamps import Stamp
+from aidiag.collectors.observation import Event, FieldValue, Place
+from aidiag.collectors.subject import Subject
+
+BLOCK_LINES = 2_000
+"""A block of several lines that has not ended after so many lines of the stream never will."""
+
+BLOCKS_OPEN = 64
+
+_OTHER_PROCESS = re.compile(r"Process (\d{1,10}) has (\d{1,15}(?:\.\d{1,6})? ?[A-Za-z]{1,5}) memory in use")
+
+
+@dataclass(slots=True)
+class _Open:
+    """A block that is being read: whose it is, and how many lines went by since it began."""
+
+    message: Message
+    block: TextBlock
+    labels: tuple[object, ...]
+    origin: Origin
+    lines: int = 0
+
+
+class LogStream:
+    """Turns the bytes of one log into events.
+
+    `source` is what evidence calls the log. `job` and `host` complete the subjects. Line numbers hold under
+    `read_text().splitlines()`; with `numbered` False (part of the log was skipped) places have no line.
+    """
+
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        source: str,
+        *,
+        job: str = "",
+        owner: Owner = NOBODY,
+        processes: Processes | None = None,
+        reference: float = 0.0,
+        splitter: Splitter | None = None,
+        numbered: bool = True,
+    ) -> None:
+        self.source = source
+        self.splitter = splitter or Splitter()
+        self.numbered = numbered
+        self.lines = 0
+        self.reported: tuple[str, ...] = ()
+        """The messages already told of the line that has not ended yet."""
+        self._job = job
+        self._scanner = Scanner(catalogue)
+        self._attribution = Attribution(processes or Processes(), owner, reference)
+        self._blocks: list[_Open] = []
+
+    def feed(self, data: bytes, time: float | None = None) -> Iterator[Event]:
+        """The events of the lines that are complete with `data`. `time` is when it was read."""
+        for block in self.splitter.feed(data):
+            yield from self._scan(block, time)
+
+    def flush(self, time: float | None = None) -> list[Event]:
+        """The events of a last line that has not ended yet. When it ends they are not told again."""
+        block = self.splitter.partial()
+        events: list[Event] = []
+        for line in self._scanner.scan(block) if block else ():
+            hits = [hit for hit in line.hits if not hit.wording.message.opens]
+            fresh = self._fresh(hits)
+            self.reported = tuple(_mark(hit) for hit in hits)
+            events += [event for hit in fresh for event in self._event_of(line, hit, time)]
+        return events
+
+    def finish(self, time: float | None = None) -> Iterator[Event]:
+        """The events of what is left when the log has ended."""
+        for block in self.splitter.finish():
+            yield from self._scan(block, time)
+        for opened in self._blocks:
+            yield from self._outcomes(opened, opened.block.close(), time)
+        self._blocks.clear()
+
+    def _scan(self, block: Block, time: float | None) -> Iterator[Event]:
+        first = block.offset
+        for line in self._scanner.scan(block, lambda: bool(self._blocks)):
+            hits: Iterable[Hit] = line.hits
+            if self.reported and line.offset == first:
+                hits = self._fresh(line.hits)
+            yield from self._blocks_take(line, time)
+            for hit in hits:
+                if hit.wording.message.opens:
+                    self._open(line, hit)
+                else:
+                    yield from self._event_of(line, hit, time)
+        self.reported = ()
+
+    def _fresh(self, hits: Iterable[Hit]) -> list[Hit]:
+        told = list(self.reported)
+        fresh = []
+        for hit in hits:
+            if _mark(hit) in told:
+                told.remove(_mark(hit))
+            else:
+                fresh.append(hit)
+        return fresh
+
+    # events
+
+    def _event_of(self, line: Line, hit: Hit, time: float | None) -> Iterator[Event]:
+        message = hit.wording.message
+        origin = self._attribution.origin(line, hit.start)
+        fields = dict(hit.fields)
+        if message.kind in LAUNCHER_KINDS:
+            self._attribution.launcher_spoke()
+        if message.kind == "cuda_out_of_memory":
+            _add_other_processes(fields, decode(line.text[hit.start :]))
+        if "comm_ranks" in fields:
+            origin = self._attribution.learn(origin, fields)
+        yield self._event(message, origin, fields, line, hit.start, time)
+
+    def _event(
+        self,
+        message: Message,
+        origin: Origin,
+        fields: dict[str, FieldValue],
+        line: Line,
+        start: int,
+        time: float | None,
+    ) -> Event:
+        rank = _rank(message.kind, origin, fields)
+        fields["message"], fields["severity"] = message.id, message.severity
+        if message.phase:
+            fields.setdefault("phase", message.phase)
+        for name, value in (
+            ("host", origin.host or None),
+            ("pid", origin.pid),
+            ("local_rank", origin.local_rank),
+            ("cuda_device", origin.device),
+        ):
+            if value is not None and name not in OWN_FIELDS[message.kind]:
+                fields.setdefault(name, value)
+        place = Place(self.source, line.number if self.numbered else None, line.quote(start))
+        return Event(
+            message.kind,
+            self._subject(message.kind, rank, str(fields.get("host", ""))),
+            time,
+            fields,
+            origin.unix,
+            place,
+            line.offset + start,
+        )
+
+    def _subject(self, kind: str, rank: int | None, host: str) -> Subject | None:
+        match SCOPES[kind]:
+            case "rank":
+                return None if rank is None else subject.rank(rank, host=host, job=self._job)
+            case "host":
+                return subject.host(host) if host else None
+            case _:
+                return subject.job(self._job) if self._job else None
+
+    # blocks of several lines
+
+    def _open(self, line: Line, hit: Hit) -> None:
+        message = hit.wording.message
+        labels, start = self._attribution.labels(line)
+        same = [one for one in self._blocks if one.message.opens == message.opens and one.labels == labels]
+        block_type = BLOCKS[message.opens]
+        if (same and not block_type.reopens) or len(self._blocks) - len(same) >= BLOCKS_OPEN:
+            return
+        for one in same:
+            self._blocks.remove(one)
+        block = block_type(hit.fields, bool(same))
+        block.take(line, start, decode(line.text[start:]).rstrip())
+        self._blocks.append(_Open(message, block, labels, self._attribution.origin(line, hit.start)))
+
+    def _blocks_take(self, line: Line, time: float | None) -> Iterator[Event]:
+        if not self._blocks:
+            return
+        labels, start = self._attribution.labels(line)
+        content = decode(line.text[start:]).rstrip()
+        for opened in list(self._blocks):
+            opened.lines += 1
+            if opened.labels == labels:
+                yield from self._outcomes(opened, opened.block.take(line, start, content), time)
+            if opened.block.over or opened.lines > BLOCK_LINES:
+                self._blocks.remove(opened)
+
+    def _outcomes(self, opened: _Open, outcomes: list[Outcome], time: float | None) -> Iterator[Event]:
+        for outcome in outcomes:
+            fields = dict(outcome.fields)
+            event = self._event(opened.message, opened.origin, fields, outcome.line, outcome.start, time)
+            if outcome.time:
+                stated = Stamp("iso", outcome.time).unix(self._attribution.reference)
+                event = Event(event.kind, event.subject, event.time, event.fields, stated, event.place, event.order)
+            yield event
+
+
+def _mark(hit: Hit) -> str:
+    return f"{hit.wording.message.id}@{hit.start}"
+
+
+def _rank(kind: str, origin: Origin, fields: Mapping[str, FieldValue]) -> int | None:
+    """The rank of the job that a message is about: what it says itself, then who printed it, then its rank in the
+    default process group, which is that of the job.
+    """
+    rank = fields.get("rank")
+    if isinstance(rank, int):
+        return rank
+    if kind in LAUNCHER_KINDS or origin.rank is not None:
+        return None if kind in LAUNCHER_KINDS else origin.rank
+    group, group_rank = str(fields.get("group", "")), fields.get("group_rank")
+    default = not group or "default_pg" in group or re.fullmatch(r"(?:ID )?0(?: .*)?", group)
+    return group_rank if isinstance(group_rank, int) and default else None
+
+
+def _add_other_processes(fields: dict[str, FieldValue], text: str) -> None:
+    """The processes beside this one that an out-of-memory message names, and what they hold together."""
+    others = _OTHER_PROCESS.findall(text)
+    if others:
+        fields["other_pid"] = int(others[0][0])
+        fields["other_bytes"] = sum(size_bytes(size) for _, size in others)

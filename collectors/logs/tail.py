@@ -1,0 +1,228 @@
+"""Following a file by polling, through rotation, truncation, replacement and deletion.
+
+Polling is what works on NFS, Lustre and overlay file systems, where no event tells of writes by other hosts. A file is known by
+device and inode. The fingerprint of its first bytes is only a check that it still is what it was: eight ranks may well
+write files that begin alike.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from aidiag.collectors.logs.files import RefusedError, open_regular
+
+FINGERPRINT_BYTES = 256
+CHUNK_BYTES = 256 << 10
+TURN_BYTES = 8 << 20
+"""Read at most this much of a file in one turn."""
+
+LAG_BYTES = 64 << 20
+"""What lies further back is skipped, so that the tail never lags without bound."""
+
+DRAIN_SECONDS = 60.0
+"""A file that lost its name is read on for so long, since its writer may still have it open."""
+
+SIBLINGS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Bytes that were read at `offset`. `restarted`: the file begins anew, what came before is gone from it.
+
+    `skipped_bytes` were left out before them; `hole_bytes` of the file before them hold no data (and belong to the line).
+    """
+
+    data: bytes
+    offset: int
+    restarted: bool = False
+    skipped_bytes: int = 0
+    hole_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """How far a file has been read, to go on after a restart: the start of a line and its number (None: not known)."""
+
+    path: str
+    device: int
+    inode: int
+    fingerprint: str
+    offset: int
+    line: int | None
+    reported: tuple[str, ...] = ()
+
+
+class OpenFile:
+    """One inode that is being read."""
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        found = os.fstat(descriptor)
+        self.path = path
+        self.key = (found.st_dev, found.st_ino)
+        self.offset = 0
+        self.mark: Mark | None = None
+        """Where reading went on after a restart of ours, until the first chunk."""
+        self.at_end = False
+        self._descriptor = descriptor
+        self._head = b""
+        self._fresh = True
+
+    @property
+    def fingerprint(self) -> str:
+        """The first bytes, as far as they were there."""
+        return self._head.hex()
+
+    def resume(self, mark: Mark) -> bool:
+        """Go on at a mark; False when the file is not the one that was marked."""
+        head = bytes.fromhex(mark.fingerprint)
+        same = self.key == (mark.device, mark.inode) and os.fstat(self._descriptor).st_size >= mark.offset
+        if not same or os.pread(self._descriptor, len(head), 0) != head:
+            return False
+        self._head, self.offset, self.mark, self._fresh = head, mark.offset, mark, False
+        return True
+
+    def read(self, budget: int) -> Iterator[Chunk]:
+        """What has been added, up to `budget` bytes. Raises OSError."""
+        found = os.fstat(self._descriptor)
+        restarted = found.st_size < self.offset or os.pread(self._descriptor, len(self._head), 0) != self._head
+        if restarted:
+            self.offset, self._head, self._fresh = 0, b"", True
+        if len(self._head) < FINGERPRINT_BYTES:
+            self._head = os.pread(self._descriptor, FINGERPRINT_BYTES, 0)
+        hole = self._over_hole(found)
+        skipped = 0
+        behind = found.st_size - self.offset
+        if behind > LAG_BYTES:
+            skipped = behind - TURN_BYTES
+            self.offset += skipped
+        self._fresh = False
+        while budget > 0:
+            data = os.pread(self._descriptor, min(CHUNK_BYTES, budget), self.offset)
+            self.at_end = not data
+            if data or restarted or skipped or hole:
+                yield Chunk(data, self.offset, restarted, skipped, hole)
+            if not data:
+                return
+            restarted, skipped, hole = False, 0, 0
+            self.offset += len(data)
+            budget -= len(data)
+        self.at_end = False
+
+    def close(self) -> None:
+        """Let go of the file."""
+        os.close(self._descriptor)
+
+    def _over_hole(self, found: os.stat_result) -> int:
+        """Step over a hole of a sparse file, as truncating under a writer leaves it; its size."""
+        if found.st_blocks * 512 >= found.st_size or found.st_size - self.offset < CHUNK_BYTES:
+            return 0
+        try:
+            data = os.lseek(self._descriptor, self.offset, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno != errno.ENXIO:
+                return 0
+            data = found.st_size  # nothing but hole up to the end
+        hole = max(0, data - self.offset)
+        self.offset += hole
+        return hole
+
+
+class Tail:
+    """Follows a path: the file that has its name now, and for a while those that had it before."""
+
+    def __init__(self, path: Path, marks: Sequence[Mark] = ()) -> None:
+        self.path = path
+        self.refused: str = "there is no such file"
+        """Why nothing is read, empty while a file is."""
+        self._current: OpenFile | None = None
+        self._draining: list[tuple[OpenFile, float]] = []
+        self._marks = list(marks)
+
+    @property
+    def files(self) -> list[OpenFile]:
+        """The files that are open."""
+        return [file for file, _ in self._draining] + ([self._current] if self._current else [])
+
+    def poll(self, now: float, budget: int = TURN_BYTES) -> Iterator[tuple[OpenFile, Chunk]]:
+        """What was added to any of the files, oldest file first. A file that fails is closed and opened again later."""
+        if self._marks:
+            self._resume(now)
+        if self._current is None:
+            self._current = self._open()
+        for file, _ in self._draining:
+            yield from self._read(file, budget)
+        if self._current is not None:
+            yield from self._read(self._current, budget)
+            if self._current is not None and not self._has_name(self._current):
+                self._draining.append((self._current, now))
+                self._current = self._open()
+                if self._current is not None:
+                    yield from self._read(self._current, budget)
+        for file, since in list(self._draining):
+            if file.at_end and now - since >= DRAIN_SECONDS:
+                file.close()
+                self._draining.remove((file, since))
+
+    def close(self) -> None:
+        """Close all files."""
+        for file in self.files:
+            file.close()
+        self._current, self._draining = None, []
+
+    def _read(self, file: OpenFile, budget: int) -> Iterator[tuple[OpenFile, Chunk]]:
+        try:
+            for chunk in file.read(budget):
+                yield file, chunk
+        except OSError as error:  # ESTALE, EIO: the file may come back under its name
+            self.refused = os.strerror(error.errno or errno.EIO)
+            file.close()
+            self._draining = [(other, since) for other, since in self._draining if other is not file]
+            if self._current is file:
+                self._current = None
+
+    def _open(self) -> OpenFile | None:
+        try:
+            file = OpenFile(self.path, open_regular(self.path))
+        except RefusedError as error:
+            self.refused = str(error.strerror)
+            return None
+        except OSError as error:
+            missing = error.errno == errno.ENOENT
+            self.refused = "there is no such file" if missing else os.strerror(error.errno or errno.EIO)
+            return None
+        self.refused = ""
+        return file
+
+    def _has_name(self, file: OpenFile) -> bool:
+        try:
+            found = self.path.lstat()
+        except OSError:
+            return False
+        return (found.st_dev, found.st_ino) == file.key
+
+    def _resume(self, now: float) -> None:
+        """Take up marked files again, under the path or under the name that rotation gave them."""
+        marks, self._marks = self._marks, []
+        self._current = self._open()
+        for mark in marks:
+            if self._current is not None and self._current.mark is None and self._current.resume(mark):
+                continue
+            for sibling in self._siblings(mark):
+                with contextlib.suppress(OSError):
+                    file = OpenFile(sibling, open_regular(sibling))
+                    if file.resume(mark):
+                        self._draining.append((file, now))
+                        break
+                    file.close()
+
+    def _siblings(self, mark: Mark) -> Iterator[Path]:
+        """Other files of the folder with the inode of a mark."""
+        with contextlib.suppress(OSError), os.scandir(self.path.parent) as entries:
+            for _, entry in zip(range(SIBLINGS), entries, strict=False):
+                if entry.inode() == mark.inode and entry.name != self.path.name:
+                    yield Path(entry.path)
