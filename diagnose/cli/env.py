@@ -45,7 +45,7 @@ def env_command(shell: str, out: Path | None, inject: Path | None, nccl: bool) -
         folder = host_folder(out, environ, job, os.uname().nodename, _say)
         names = nccl_conf_names(environ) if nccl else NCCL_LOGGING
         variables = additions(environ, job=job, inject=inject, folder=folder, nccl_settings=names)
-    sys.stdout.write(FORMATS[shell](variables))
+    sys.stdout.buffer.write(FORMATS[shell](variables).encode(errors="surrogateescape"))
 
 
 def _say(text: str) -> None:

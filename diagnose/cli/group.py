@@ -82,7 +82,17 @@ def group(ctx: click.Context) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and exit: with the command's own status, or 3 where aidiag failed."""
+    _open_closed()
     sys.exit(_status(lambda: group.main(arguments, prog_name="aidiag", standalone_mode=False)))
+
+
+def _open_closed() -> None:
+    """Let closed standard descriptors lead nowhere, so that no file of ours gets their number."""
+    for fd, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            nowhere = open(os.devnull, "r" if fd == 0 else "w")  # noqa: SIM115 # for the life of the process
+            os.dup2(nowhere.fileno(), fd)
+            setattr(sys, name, nowhere)
 
 
 def _status(work: Callable[[], Any]) -> int:

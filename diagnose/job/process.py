@@ -23,9 +23,9 @@ class ProcessMark:
 
 
 def mark(pid: int, proc: Path = PROC) -> ProcessMark | None:
-    """The mark of a process of our own namespace, None where it does not live."""
-    ticks = _start_ticks(pid, proc)
-    return None if ticks is None else ProcessMark(pid, ticks, _namespace(proc), _boot(proc))
+    """The mark of a process of our own namespace, None where there is none of this id."""
+    found = _stat(pid, proc)
+    return None if found is None else ProcessMark(pid, found[1], _namespace(proc), _boot(proc))
 
 
 def alive(process: ProcessMark, proc: Path = PROC) -> bool | None:
@@ -34,16 +34,18 @@ def alive(process: ProcessMark, proc: Path = PROC) -> bool | None:
         return False
     if process.namespace != _namespace(proc):
         return None
-    return _start_ticks(process.pid, proc) == process.start_ticks
+    found = _stat(process.pid, proc)
+    return found is not None and found[0] not in "ZX" and found[1] == process.start_ticks
 
 
-def _start_ticks(pid: int, proc: Path) -> int | None:
+def _stat(pid: int, proc: Path) -> tuple[str, int] | None:
+    """State letter and start time of a process."""
     try:
         text = (proc / str(pid) / "stat").read_bytes()
     except OSError:
         return None
-    fields = text[text.rindex(b")") + 1 :].split()
-    return None if fields[0] in (b"Z", b"X") else int(fields[19])
+    fields = text[text.rindex(b")") + 1 :].split()  # the name before may hold spaces and brackets
+    return fields[0].decode(), int(fields[19])
 
 
 def _namespace(proc: Path) -> int:

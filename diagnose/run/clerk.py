@@ -15,7 +15,7 @@ from typing import Any
 
 from aidiag import __version__
 from aidiag.diagnose.job.folder import read_bounded, write_atomically
-from aidiag.diagnose.job.process import alive, mark
+from aidiag.diagnose.job.process import ProcessMark, alive, mark
 from aidiag.diagnose.job.runs import SEEN_EVERY_SECONDS, RunFile, is_over, read_runs, read_sidecar, write_run
 from aidiag.diagnose.run.capture import Capture
 from aidiag.diagnose.run.environment import additions, nccl_conf_names
@@ -34,8 +34,8 @@ class Clerk(Thread):
     """Prepares the folder, keeps the run's file, looks after the sidecar, says what it finds, and fetches the report.
 
     `reply` sends a message to `run`: "prepared" with the variables for the command, and "done" at the end. `captures`
-    are the streams' captures by the name of the stream; they begin when the folder is there. `desk` and `child` are
-    what an earlier keeper of the same run had already.
+    are the streams' captures by the name of the stream; they begin when the folder is there. `desk` is what an
+    earlier keeper of the same run had already.
     """
 
     def __init__(
@@ -45,13 +45,13 @@ class Clerk(Thread):
         say: Callable[[str], None],
         reply: Callable[..., object],
         desk: Desk | None = None,
-        child: int | None = None,
     ) -> None:
         super().__init__(name="clerk", daemon=True)
         self._task, self._captures, self._say, self._reply = task, captures, say, reply
-        self._desk, self._child = desk, child
+        self._desk = desk
         self._messages: SimpleQueue[dict[str, Any]] = SimpleQueue()
         self._told: set[str] = set()
+        self._over = False
 
     def tell(self, message: dict[str, Any]) -> None:
         """Hand on a message of `run`: "started" with the command's pid, "ended" with its status, or "lost"."""
@@ -59,13 +59,17 @@ class Clerk(Thread):
 
     def run(self) -> None:
         """Work until the command has ended."""
-        desk = self._desk or prepare(self._task, self._say)
-        if desk is None:
-            self._reply("prepared", added=additions(self._task.environ, job=self._task.job))
-            while self._next(None)["kind"] not in ("ended", "lost"):
-                pass
-        else:
-            self._serve(desk)
+        try:
+            desk = self._desk or prepare(self._task, self._say)
+            if desk is not None:
+                self._serve(desk)
+                self._reply("done")
+                return
+        except Exception as problem:  # noqa: BLE001 # without a folder the command runs all the same
+            self._say(f"internal error in the keeper: {type(problem).__name__}: {problem}")
+        self._reply("prepared", added=additions(self._task.environ, job=self._task.job))
+        while not self._over:
+            self._next(None)
         self._reply("done")
 
     def _serve(self, desk: Desk) -> None:
@@ -78,7 +82,6 @@ class Clerk(Thread):
             directory=str(task.directory),
             started=task.started,
             run=mark(task.run_pid),
-            child=None if self._child is None else mark(self._child),
             rank=task.rank,
             seen=time.time(),
             captures={name: desk.host.capture(name, desk.key).name for name in self._captures},
@@ -93,8 +96,7 @@ class Clerk(Thread):
         watcher, speaker = Watcher(desk.host, task, self._say), Speaker(desk.host, self._say)
         if desk.sidecar_lock is not None:
             watcher.start(desk.sidecar_lock)
-        file = self._watch(desk, file, watcher, speaker)
-        self._finish(desk, file, watcher, speaker)
+        self._finish(desk, self._watch(desk, file, watcher, speaker), watcher, speaker)
 
     def _watch(self, desk: Desk, file: RunFile, watcher: Watcher, speaker: Speaker) -> RunFile:
         """Until the command has ended: the run's file as it then is."""
@@ -104,7 +106,7 @@ class Clerk(Thread):
             now = time.time()
             changed = replace(file, seen=now if now - file.seen >= SEEN_EVERY_SECONDS else file.seen)
             if message["kind"] == "started":
-                changed = replace(changed, child=mark(message["pid"]), seen=now)
+                changed = replace(changed, child=ProcessMark(**message["mark"]), seen=now)
             elif message["kind"] == "ended":
                 changed = replace(changed, ended=now, exit_status=message["status"])
             elif message["kind"] == "lost":
@@ -160,9 +162,11 @@ class Clerk(Thread):
 
     def _next(self, timeout_seconds: float | None) -> dict[str, Any]:
         try:
-            return self._messages.get(timeout=timeout_seconds)
+            message = self._messages.get(timeout=timeout_seconds)
         except Empty:
             return {"kind": ""}
+        self._over = self._over or message["kind"] in ("ended", "lost")
+        return message
 
     def _try(self, work: Callable[[], object]) -> None:
         """Do something that the job folder may refuse; each reason is told once."""

@@ -43,10 +43,10 @@ class Keeper:
     control: Control
 
 
-def start(task: Task, streams: Sequence[Stream], desk: Desk | None = None, child: int | None = None) -> Keeper:
+def start(task: Task, streams: Sequence[Stream], desk: Desk | None = None) -> Keeper:
     """Fork a keeper. Raises OSError where there is no process or descriptor left. The caller has no threads.
 
-    `desk` and `child` are given where an earlier keeper of the same run has died.
+    `desk` is given where an earlier keeper of the same run has died.
     """
     ours, theirs = line()
     for stream in (sys.stdout, sys.stderr):
@@ -56,7 +56,7 @@ def start(task: Task, streams: Sequence[Stream], desk: Desk | None = None, child
     try:
         pid = os.fork()
         if pid == 0:
-            _live(task, streams, theirs, desk, child, before)
+            _live(task, streams, theirs, desk, before)
     except OSError:
         ours.close()
         raise
@@ -66,9 +66,7 @@ def start(task: Task, streams: Sequence[Stream], desk: Desk | None = None, child
     return Keeper(pid, ours)
 
 
-def _live(
-    task: Task, streams: Sequence[Stream], control: Control, desk: Desk | None, child: int | None, mask: set[int]
-) -> NoReturn:
+def _live(task: Task, streams: Sequence[Stream], control: Control, desk: Desk | None, mask: set[int]) -> NoReturn:
     """The forked process, from birth to exit."""
     status = 1
     try:
@@ -81,7 +79,7 @@ def _live(
         with suppress(OSError):
             Path("/proc/self/comm").write_text("aidiag-keeper")
         streams = _keep_only(streams, {control.fileno(), signals, writing})
-        _Rounds(task, streams, control, signals, desk, child).go()
+        _Rounds(task, streams, control, signals, desk).go()
         status = 0
     except BaseException:  # noqa: BLE001 # a fork must never run on in the caller's frames
         if os.environ.get("AIDIAG_DEBUG"):
@@ -120,7 +118,6 @@ class _Rounds:
         control: Control,
         signals: int,
         desk: Desk | None,
-        child: int | None,
     ) -> None:
         self._control, self._signals = control, signals
         self._quiet = task.settings.quiet
@@ -132,7 +129,7 @@ class _Rounds:
             Pump(stream, self._captures[stream.name], display, self._broken)
             for stream, display in zip(streams, self._displays, strict=True)
         ]
-        self._clerk = Clerk(task, self._captures, self._say, control.send, desk, child)
+        self._clerk = Clerk(task, self._captures, self._say, control.send, desk)
         self._over_at: float | None = None  # when the command had ended or `run` was gone
         self._run_is_gone = False
         self._told_drained = False
@@ -163,8 +160,11 @@ class _Rounds:
             self._end_pumps()
         if any(pump.is_alive() for pump in self._pumps):
             return False
-        late = self._over_at is not None and time.monotonic() > self._over_at + LATEST_END_SECONDS
-        return not self._clerk.is_alive() or late
+        if not self._clerk.is_alive():
+            return True
+        return self._over_at is not None and (
+            self._run_is_gone or time.monotonic() > self._over_at + LATEST_END_SECONDS
+        )
 
     def _hear(self) -> bool:
         """Do what `run` says; False where it is gone."""

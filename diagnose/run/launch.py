@@ -13,9 +13,11 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from aidiag.diagnose.job.process import ProcessMark, mark
 from aidiag.diagnose.run import keeper as keepers
 from aidiag.diagnose.run.capture import Capture
 from aidiag.diagnose.run.environment import additions
@@ -24,7 +26,7 @@ from aidiag.diagnose.run.prepare import Desk, again
 from aidiag.diagnose.run.program import NotStartableError, become, find, spawn
 from aidiag.diagnose.run.pump import Display, Pump
 from aidiag.diagnose.run.signals import STOPPING, Relay, forwarded, note_signals, noted
-from aidiag.diagnose.run.streams import STDIN, copy_window_size, fill_closed, open_streams
+from aidiag.diagnose.run.streams import STDIN, copy_window_size, open_streams
 from aidiag.diagnose.run.task import Settings, Task
 
 PREPARE_SECONDS = 5.0
@@ -38,7 +40,6 @@ AFTER_SIGNAL = 128
 def launch(command: Sequence[str], settings: Settings) -> int:
     """Run a command under watch: its exit status, 128+N where signal N ended it."""
     environ = dict(os.environ)
-    fill_closed()
     try:
         program = find(command[0], environ)
         if environ.get("AIDIAG_DISABLE") == "1":
@@ -84,16 +85,17 @@ class _Run:
         self._desk: Desk | None = None
         self._added: dict[str, str] | None = None
         self._child: int | None = None
+        self._mark: ProcessMark | None = None
         self._status: int | None = None
         self._stopped_by: int | None = None
         self._drained = self._done = False
         self._pumps: list[Pump] = []
+        self._signals, _ = note_signals([*forwarded(), signal.SIGCHLD, signal.SIGWINCH])
         self._keeper: keepers.Keeper | None = keepers.start(task, self._streams)
         self._keepers_started = 1
         self._call_at = time.monotonic() + CALL_EVERY_SECONDS
         self._calls_missed = 0
         self._relay = Relay(self._ask, self._deliver)
-        self._signals, _ = note_signals([*forwarded(), signal.SIGCHLD, signal.SIGWINCH])
 
     def go(self) -> int:
         """Start the command, wait for its end and for the last report: the exit status. Raises NotStartableError."""
@@ -124,7 +126,8 @@ class _Run:
         finally:
             for stream in streams:
                 os.close(stream.inlet)
-        self._tell("started", pid=self._child)
+        self._mark = mark(self._child)
+        self._tell_started()
         nowhere = os.open(os.devnull, os.O_RDONLY)
         os.dup2(nowhere, STDIN)  # a pipe into the command breaks when the command closes it
         os.close(nowhere)
@@ -202,7 +205,10 @@ class _Run:
     def _hear(self) -> None:
         while self._keeper is not None:
             message = self._keeper.control.receive()
-            if message is None or not message["kind"]:
+            if message is None:
+                self._reap()
+                return
+            if not message["kind"]:
                 return
             self._take(message)
 
@@ -230,6 +236,10 @@ class _Run:
 
     def _tell(self, kind: str, **fields: Any) -> bool:
         return self._keeper is not None and self._keeper.control.send(kind, **fields)
+
+    def _tell_started(self) -> None:
+        if self._mark is not None:
+            self._tell("started", mark=asdict(self._mark))
 
     def _tell_end(self) -> None:
         self._tell("ended", status=self._status)
@@ -260,7 +270,7 @@ class _Run:
         if self._keepers_started < KEEPERS_LIMIT:
             self._keepers_started += 1
             with suppress(OSError):
-                self._keeper = keepers.start(self._task, self._streams, self._desk, self._child)
+                self._keeper = keepers.start(self._task, self._streams, self._desk)
         if self._keeper is None:
             self._pumps = [
                 Pump(stream, Capture(), Display(stream.display), lambda _stream: None) for stream in self._streams
@@ -268,6 +278,7 @@ class _Run:
             for pump in self._pumps:
                 pump.start()
             self._added = self._added or {}
+        self._tell_started()
         if self._status is not None:
             self._tell_end()
 

@@ -38,7 +38,7 @@ def kubernetes(variables: Mapping[str, str]) -> str:
     """The `env` list of a container. A $ is doubled, since Kubernetes expands $(NAME) in values."""
     lines = ["env:"]
     for name, value in variables.items():
-        lines += [f"- name: {name}", f"  value: {json.dumps(value.replace('$', '$$'))}"]
+        lines += [f"- name: {name}", f"  value: {_yaml_quote(value.replace('$', '$$'))}"]
     return "\n".join(lines) + "\n"
 
 
@@ -53,6 +53,20 @@ FORMATS: dict[str, Callable[[Mapping[str, str]], str]] = {
 
 ABROAD = {"docker", "k8s"}
 """Formats for a machine whose folders and search paths are not those of this one."""
+
+
+def _yaml_quote(value: str) -> str:
+    """A double-quoted YAML scalar in plain ASCII. JSON would not do: YAML does not join surrogate pairs."""
+    return '"' + "".join(map(_yaml_escape, value)) + '"'
+
+
+def _yaml_escape(character: str) -> str:
+    code = ord(character)
+    if character in '"\\':
+        return f"\\{character}"
+    if " " <= character <= "~":
+        return character
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def _csh_quote(value: str) -> str:

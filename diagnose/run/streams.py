@@ -48,16 +48,6 @@ def open_streams() -> tuple[Stream, ...]:
     return tuple(_open(fds) for fds in groups)
 
 
-def fill_closed() -> None:
-    """Open /dev/null where descriptors 0 to 2 are closed, so that nothing of ours lands there."""
-    for fd in (STDIN, STDOUT, STDERR):
-        try:
-            os.fstat(fd)
-        except OSError:
-            opened = os.open(os.devnull, os.O_RDWR)
-            os.set_inheritable(opened, True)
-
-
 def copy_window_size(stream: Stream) -> None:
     """Give the pseudo-terminal the size of the user's."""
     if stream.terminal:

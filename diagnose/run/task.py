@@ -10,7 +10,9 @@ from pathlib import Path
 
 SIDECAR_COMMAND = (sys.executable, "-m", "aidiag", "sidecar")
 
-_SECRET_NAME = re.compile(r"token|secret|passw|api[-_]?key|credential|private[-_]?key", re.IGNORECASE)
+_SECRET_NAME = re.compile(
+    r"(?<![a-z])token(?![a-z])|secret|passw|api[-_]?key|credential|private[-_]?key", re.IGNORECASE
+)
 _SECRET_VALUE = re.compile(
     r"(?:hf|ghp|gho|ghs|glpat|sk|xox[bp])[-_][A-Za-z0-9_-]{16,}|AKIA[A-Z0-9]{12,}|://[^/@\s:]*:[^/@\s]+@"
 )

@@ -1,0 +1,273 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from aidiag.diagnose.job.runs import read_runs
+
+if TYPE_CHECKING:
+    from tests.diagnose.run.conftest import Aidiag
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def test_the_run_s_file_says_what_ran(aidiag: Aidiag) -> None:
+    """Command (without secrets), place, processes, rank, times and version are in run-<pid>.json."""
+    aidiag.environ.update(RANK="3", AIDIAG_JOB_ID="j1")
+    aidiag.run("sh", "-c", "exit 2", "--api-key", "hunter2", "--token=hunter3")
+    (run,) = aidiag.runs()
+
+    assert ("sh", "-c", "exit 2", "--api-key", "…", "--token=…") == run.command
+    assert (str(aidiag.folder), "j1", os.uname().nodename, 3) == (run.directory, run.job, run.host, run.rank)
+    assert run.run is not None
+    assert run.child is not None
+    assert str(run.run.pid) == run.key
+    assert run.ended is not None
+    assert run.started <= run.ended
+    assert b"hunter" not in aidiag.host.run(run.key).read_bytes()
+
+
+def test_two_runs_of_a_job_share_one_sidecar(aidiag: Aidiag) -> None:
+    """As under `srun --ntasks=2`: two runs at a time, one sidecar, which ends after the last of them."""
+    aidiag.environ["AIDIAG_JOB_ID"] = "two"
+    wait = "while [ ! -e go ]; do sleep 0.01; done"
+    runs = [aidiag.start("sh", "-c", f"touch up{number}; {wait}; exit {number}") for number in (1, 2)]
+    while not all((aidiag.folder / f"up{number}").exists() for number in (1, 2)):
+        assert all(run.poll() is None for run in runs)
+    (aidiag.folder / "go").touch()
+
+    assert [1, 2] == [run.wait(60) for run in runs]
+    assert 1 == aidiag.sidecars_started()
+    assert [1, 2] == sorted(run.exit_status or 0 for run in aidiag.runs())
+    assert (aidiag.host.path.parent / "report.json").exists()
+
+
+def test_a_second_job_of_the_same_id_sets_the_first_aside(aidiag: Aidiag) -> None:
+    """The same command started again in the same place: a folder with the new run only, the old one kept beside."""
+    for status in (1, 2, 3, 4):
+        aidiag.run("sh", "-c", f"exit {status}")
+    earlier = sorted(aidiag.host.path.glob("earlier-*"))
+
+    assert [4] == [run.exit_status for run in aidiag.runs()]
+    assert 2 == len(earlier)
+    assert (earlier[0] / "job-report.json").exists()
+    assert 1 == aidiag.sidecars_started()
+
+
+@pytest.mark.parametrize("place", ["/proc/none", "work/file/below"])
+def test_a_place_that_cannot_be_written(aidiag: Aidiag, tmp_path: Path, place: str) -> None:
+    """Training is sacred: the command runs with its status, the user reads why, and the folder is made in the user's
+    state folder.
+    """
+    (aidiag.folder / "file").touch()
+    ended = aidiag.run("sh", "-c", "echo trains; exit 8", options=["--out", str(tmp_path / place)])
+
+    assert (8, b"trains\n") == (ended.returncode, ended.stdout)
+    assert b"aidiag: no job folder in" in ended.stderr
+    assert 1 == len(list((tmp_path / "home/.local/state/aidiag").glob("aidiag-*/*/run-*.json")))
+
+
+def test_no_place_at_all(aidiag: Aidiag) -> None:
+    """Where no folder can be made anywhere the command still runs, with the shim on its path."""
+    del aidiag.environ["HOME"]
+    ended = aidiag.run("sh", "-c", 'echo "$PYTHONPATH"; exit 8', options=["--out", "/proc/none"])
+
+    assert 8 == ended.returncode
+    assert ended.stdout.startswith(f"{ROOT}/trainer_shim/inject:".encode())
+    assert b"the job runs without diagnosis" in ended.stderr
+
+
+def test_out_chooses_the_place(aidiag: Aidiag, tmp_path: Path) -> None:
+    """--out goes before AIDIAG_OUT, which goes before the working directory; the command learns the place."""
+    aidiag.environ.update(AIDIAG_JOB_ID="j", AIDIAG_OUT=str(tmp_path / "variable"))
+    first = aidiag.run("sh", "-c", 'echo "$AIDIAG_OUT"', options=["--out", "../option"])
+    second = aidiag.run("sh", "-c", 'echo "$AIDIAG_OUT"')
+
+    assert f"{tmp_path}/option\n".encode() == first.stdout.replace(b"work/../", b"")
+    assert f"{tmp_path}/variable\n".encode() == second.stdout
+    assert (tmp_path / "option/aidiag-j").is_dir()
+    assert (tmp_path / "variable/aidiag-j").is_dir()
+    assert [] == list(aidiag.folder.iterdir())
+
+
+@pytest.mark.parametrize("job", ["x" * 5000, "../../escape", "a b/c\n\x1b[31m", ".", "ünï", "-rf"])
+def test_strange_job_ids(aidiag: Aidiag, job: str) -> None:
+    """Any job id gives one plain folder in the place meant for it."""
+    aidiag.environ["AIDIAG_JOB_ID"] = job
+    ended = aidiag.run("sh", "-c", 'printf %s "$AIDIAG_JOB_ID"; exit 1')
+    (folder,) = aidiag.folder.iterdir()
+
+    assert (1, job.encode()) == (ended.returncode, ended.stdout)
+    assert folder.name.startswith("aidiag-")
+    assert len(folder.name) < 100
+    assert [1] == [run.exit_status for run in aidiag.runs()]
+
+
+def test_the_sidecar_s_options(aidiag: Aidiag) -> None:
+    """Port and language are handed to the sidecar."""
+    aidiag.run("true", options=["--port", "12345", "--lang", "zh"])
+
+    assert "port 12345 lang zh" in aidiag.host.sidecar_log.read_text()
+
+
+FINDING = {
+    "severity": "warning", "title": "Input bound", "summary": "rank 0 waits 70 % of the step", "rule": "input_bound",
+    "why": "one worker\x1b[2J", "remedy": [{"do": "use more workers", "command": "num_workers=8"}], "explained_by": None,
+}  # fmt: skip
+
+
+def findings(*entries: dict[str, Any]) -> str:
+    """The text of findings.ndjson."""
+    return "".join(json.dumps(entry) + "\n" for entry in entries)
+
+
+def test_findings_are_said_on_stderr(aidiag: Aidiag) -> None:
+    """Warnings and notes of the sidecar appear with the prefix, made safe; what is only for information does not."""
+    aidiag.environ["STAND_IN_FINDINGS"] = (
+        findings(
+            {"event": "note", "unix": 1, "text": "attached 2 of 2 ranks"},
+            {"event": "raised", "unix": 2, "finding": FINDING},
+            {"event": "raised", "unix": 3, "finding": {**FINDING, "severity": "info", "summary": "not shown"}},
+            {"event": "raised", "unix": 3, "finding": {**FINDING, "explained_by": "x", "summary": "not shown"}},
+            {"event": "cleared", "unix": 4, "finding": FINDING},
+        )
+        + "broken\n[]\n{}\n"
+    )
+    said = aidiag.run("sleep", "1").stderr.decode().splitlines()
+
+    assert [line for line in said if "watching job" not in line and "report:" not in line] == [
+        "aidiag: attached 2 of 2 ranks",
+        "aidiag: warning: Input bound: rank 0 waits 70 % of the step [input_bound]",
+        r"aidiag:   why: one worker\x1b[2J",
+        "aidiag:   do: use more workers (num_workers=8)",
+        "aidiag: over: rank 0 waits 70 % of the step",
+    ]
+
+
+def test_quiet_says_nothing(aidiag: Aidiag) -> None:
+    """With --quiet stderr holds what the command wrote."""
+    aidiag.environ["STAND_IN_FINDINGS"] = findings({"event": "raised", "unix": 2, "finding": FINDING})
+
+    assert b"mine\n" == aidiag.run("sh", "-c", "echo mine >&2", options=["--quiet"]).stderr
+
+
+def test_only_one_of_several_runs_speaks(aidiag: Aidiag) -> None:
+    """Of two runs of a job on a host, each finding is said once."""
+    aidiag.environ["AIDIAG_JOB_ID"] = "two"
+    aidiag.environ["STAND_IN_FINDINGS"] = findings({"event": "raised", "unix": 2, "finding": FINDING})
+    runs = [aidiag.start("sleep", "2", stderr=subprocess.PIPE) for _ in range(2)]
+    said = b"".join(run.communicate(timeout=60)[1] for run in runs)
+
+    assert 1 == said.count(b"rank 0 waits 70 %")
+
+
+def test_our_lines_stand_between_the_commands_lines(aidiag: Aidiag) -> None:
+    """A finding does not tear a line of the command that is not complete yet."""
+    aidiag.environ["STAND_IN_FINDINGS"] = findings({"event": "raised", "unix": 2, "finding": FINDING})
+    said = aidiag.run("sh", "-c", "printf half >&2; sleep 1.5; echo whole >&2").stderr
+
+    assert b"half\naidiag: " in said
+
+
+def test_the_report_is_copied(aidiag: Aidiag) -> None:
+    """--report FILE holds the job's report, also where the status is not zero."""
+    ended = aidiag.run("sh", "-c", "exit 3", options=["--report", "r.json"])
+
+    assert 3 == ended.returncode
+    assert b'{"schema":"aidiag.report/v1"}\n' == (aidiag.folder / "r.json").read_bytes()
+
+
+def test_a_report_that_cannot_be_written(aidiag: Aidiag) -> None:
+    """The status stays the command's, and the user reads the reason."""
+    ended = aidiag.run("true", options=["--report", "/proc/none/r.json"])
+
+    assert 0 == ended.returncode
+    assert b"/proc/none" in ended.stderr
+
+
+@pytest.mark.live
+def test_a_sidecar_that_never_ends_is_not_waited_for(aidiag: Aidiag) -> None:
+    """`run` ends with its command's status, though the sidecar does not finish."""
+    aidiag.environ["STAND_IN_NEVER_ENDS"] = "1"
+    ended = aidiag.run("sh", "-c", "exit 5")
+    os.kill(int(aidiag.host.sidecar_log.read_text().split()[1]), 9)
+
+    assert 5 == ended.returncode
+    assert b"no report yet" in ended.stderr
+
+
+@pytest.mark.parametrize("sidecar", ["false", "/no/such/program", "sh -c 'kill -9 $$'"])
+def test_a_sidecar_that_cannot_live(aidiag: Aidiag, sidecar: str) -> None:
+    """The command does not notice; the user is told."""
+    line = aidiag.line("sh", "-c", "echo on; exit 4")
+    line[line.index("--sidecar-command") + 1] = sidecar
+    ended = subprocess.run(line, env=aidiag.environ, cwd=aidiag.folder, capture_output=True, timeout=60, check=False)
+
+    assert (4, b"on\n") == (ended.returncode, ended.stdout)
+    assert b"aidiag: " in ended.stderr
+
+
+HANGS = """
+import sys, time
+from aidiag.diagnose.run import clerk, launch
+from aidiag.diagnose.run.task import Settings
+clerk.prepare = lambda *_: time.sleep(1000)
+launch.PREPARE_SECONDS = 0.3
+launch.END_SECONDS = 0.3
+sys.exit(launch.launch(sys.argv[1:], Settings()))
+"""
+
+
+def test_a_file_system_that_hangs(aidiag: Aidiag) -> None:
+    """Where the job folder's file system does not answer the command starts after a while, and its output is shown."""
+    line = [sys.executable, "-c", HANGS, "sh", "-c", "echo on; exit 4"]
+    ended = subprocess.run(line, env=aidiag.environ, cwd=aidiag.folder, capture_output=True, timeout=60, check=False)
+
+    assert (4, b"on\n") == (ended.returncode, ended.stdout)
+
+
+BREAKS = """
+import sys
+from aidiag.diagnose.run import {module}
+from aidiag.diagnose.run.launch import launch
+from aidiag.diagnose.run.task import Settings
+def broken(*_, **__): raise {error}("planted")
+{module}.{name} = broken
+sys.exit(launch(sys.argv[1:], Settings()))
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        ("launch", "_task"), ("launch", "open_streams"), ("launch", "note_signals"), ("launch", "Relay"),
+        ("keeper", "start"), ("keeper", "_keep_only"), ("keeper", "Clerk"), ("keeper", "Pump"), ("keeper", "Capture"),
+        ("clerk", "prepare"), ("clerk", "RunFile"), ("clerk", "Watcher"), ("clerk", "Speaker"), ("clerk", "additions"),
+        ("clerk", "read_runs"), ("prepare", "make"), ("prepare", "set_aside"), ("prepare", "claim_key"),
+        ("watcher", "lock"), ("speaker", "lock"), ("capture", "Thread"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("error", ["OSError", "RuntimeError"])
+def test_whatever_breaks_the_command_runs(aidiag: Aidiag, module: str, name: str, error: str) -> None:
+    """A fault planted in any part of aidiag: the command's output and status are as ever."""
+    code = BREAKS.format(module=module, name=name, error=error)
+    line = [sys.executable, "-c", code, "sh", "-c", "echo on; echo mine >&2; exit 4"]
+    environ = {**aidiag.environ, "AIDIAG_JOB_ID": "j"}
+    ended = subprocess.run(line, env=environ, cwd=aidiag.folder, capture_output=True, timeout=60, check=False)
+
+    assert (4, b"on\n") == (ended.returncode, ended.stdout)
+    assert b"mine\n" in ended.stderr
+    assert b"Traceback" not in ended.stderr
+
+
+def test_run_files_name_existing_captures(aidiag: Aidiag) -> None:
+    """What a run's file names as captures is there, also where nothing was printed."""
+    aidiag.run("true")
+
+    assert all((aidiag.host.path / file).exists() for run in read_runs(aidiag.host) for file in run.captures.values())
