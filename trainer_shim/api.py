@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from _thread import get_ident
 from typing import TYPE_CHECKING, Any, Callable, Optional, TypeVar, cast
 
@@ -36,9 +37,9 @@ def detach() -> None:
 
 def inject() -> None:
     """What `sitecustomize` calls at the start of a process: wait for torch, and answer to the name of this package."""
-    from . import arming
+    from . import arming, stand_in
 
-    arming.stand_in()
+    stand_in.install(sys.modules[__package__ or __name__])
     arming.arm(session)
 
 
@@ -88,7 +89,7 @@ def _number(value: Any) -> Optional[float]:
         return None
 
 
-class phase:  # noqa: N801 - used like a function
+class phase:
     """A stretch of the training that belongs to one phase, as a context manager or a decorator.
 
     `name` is one of record.PHASES; a name that is not is counted as `other`. Within `checkpoint` and `evaluation`
@@ -101,7 +102,7 @@ class phase:  # noqa: N801 - used like a function
         self._phase = layout.PHASES.index(name) if name in layout.PHASES else layout.OTHER
         self._before: list[tuple[Optional[Timeline], int]] = []
 
-    def __enter__(self) -> phase:
+    def __enter__(self) -> phase:  # noqa: PYI034 - Self is not in Python 3.9
         timeline = _timeline()
         before = 0
         try:
@@ -130,6 +131,8 @@ class phase:  # noqa: N801 - used like a function
             timeline.errors += 1
 
     def __call__(self, function: Function) -> Function:
+        """A function that is of this phase whenever it runs."""
+
         @functools.wraps(function)
         def within(*arguments: Any, **named: Any) -> Any:
             with self:

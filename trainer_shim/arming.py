@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any, Callable, Optional
 if TYPE_CHECKING:
     from .session import Session
 
-PACKAGE = "aidiag"
-
 
 class AfterImport:
     """A meta path finder that calls `called` with a module as soon as the module called `name` has been executed.
@@ -34,7 +32,7 @@ class AfterImport:
         try:
             for finder in tuple(sys.meta_path):
                 find = None if finder is self else getattr(finder, "find_spec", None)
-                spec = find(fullname, path, target) if find is not None else None
+                spec: Optional[ModuleSpec] = find(fullname, path, target) if find is not None else None
                 if spec is not None:
                     self._hook(spec.loader)
                     return spec
@@ -59,31 +57,6 @@ class AfterImport:
             loader.exec_module = exec_module
 
 
-class LastResort:
-    """Behind all other finders: makes an empty `aidiag` package where none is installed, for `aidiag.trainer_shim`."""
-
-    def find_spec(
-        self, fullname: str, path: Optional[Sequence[str]] = None, target: Optional[ModuleType] = None
-    ) -> Optional[ModuleSpec]:
-        """The spec of the stub."""
-        return ModuleSpec(fullname, self, is_package=True) if fullname == PACKAGE else None
-
-    def create_module(self, spec: ModuleSpec) -> Optional[ModuleType]:
-        """An ordinary module will do."""
-        return None
-
-    def exec_module(self, module: ModuleType) -> None:
-        """Give the stub its one content."""
-        _bind_shim(module)
-
-
-def _bind_shim(package: ModuleType) -> None:
-    """Make the shim that is already loaded an attribute of its package, as an import of it would."""
-    shim = sys.modules.get(f"{PACKAGE}.trainer_shim")
-    if shim is not None and not hasattr(package, "trainer_shim"):
-        package.trainer_shim = shim  # type: ignore[attr-defined]
-
-
 def arm(session: Session) -> None:
     """Arm a session now, or as soon as torch has been imported."""
     torch = sys.modules.get("torch")
@@ -91,13 +64,3 @@ def arm(session: Session) -> None:
         session.arm(torch)
     elif not any(isinstance(finder, AfterImport) and finder._name == "torch" for finder in sys.meta_path):
         sys.meta_path.insert(0, AfterImport("torch", session.arm))
-
-
-def stand_in() -> None:
-    """For a shim that was not imported by its name: lead imports of `aidiag.trainer_shim` to it."""
-    package = sys.modules.get(PACKAGE)
-    if package is not None:
-        _bind_shim(package)
-    else:
-        sys.meta_path.insert(0, AfterImport(PACKAGE, _bind_shim))
-        sys.meta_path.append(LastResort())

@@ -9,22 +9,75 @@ from collections.abc import Mapping
 
 PREFIXES = ("NCCL_", "TORCH_NCCL_", "TORCH_FR_", "GLOO_", "TORCHELASTIC_", "UCX_", "FI_", "RCCL_")
 NAMES = frozenset(
-    """
-    RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE NODE_RANK ROLE_RANK
-    MASTER_ADDR MASTER_PORT TORCH_DISTRIBUTED_DEBUG TORCH_CPP_LOG_LEVEL PYTORCH_CUDA_ALLOC_CONF PYTORCH_ALLOC_CONF
-    CUDA_VISIBLE_DEVICES CUDA_DEVICE_ORDER CUDA_LAUNCH_BLOCKING CUDA_DEVICE_MAX_CONNECTIONS NVIDIA_VISIBLE_DEVICES
-    HIP_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES
-    OMP_NUM_THREADS MKL_NUM_THREADS OPENBLAS_NUM_THREADS
-    SLURM_JOB_ID SLURM_STEP_ID SLURM_PROCID SLURM_NTASKS SLURM_STEP_NUM_TASKS SLURM_LOCALID SLURM_NODEID SLURM_NNODES
-    SLURM_STEP_NUM_NODES SLURM_TASKS_PER_NODE SLURM_STEP_TASKS_PER_NODE SLURM_ARRAY_JOB_ID SLURM_ARRAY_TASK_ID
-    SLURM_RESTART_COUNT SLURM_CPUS_PER_TASK SLURMD_NODENAME SLURM_JOB_PARTITION
-    OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE OMPI_COMM_WORLD_LOCAL_RANK OMPI_COMM_WORLD_LOCAL_SIZE
-    PMI_RANK PMI_SIZE PMIX_RANK MPI_LOCALRANKID MPI_LOCALNRANKS
-    MV2_COMM_WORLD_RANK MV2_COMM_WORLD_SIZE MV2_COMM_WORLD_LOCAL_RANK MV2_COMM_WORLD_LOCAL_SIZE
-    HOROVOD_RANK HOROVOD_SIZE HOROVOD_LOCAL_RANK HOROVOD_LOCAL_SIZE HOROVOD_CROSS_RANK HOROVOD_CROSS_SIZE
-    JOB_COMPLETION_INDEX JOBSET_NAME POD_NAME POD_NAMESPACE NODE_NAME
-    AIDIAG_JOB_ID AIDIAG_DIR
-    """.split()
+    [
+        "RANK",
+        "WORLD_SIZE",
+        "LOCAL_RANK",
+        "LOCAL_WORLD_SIZE",
+        "GROUP_RANK",
+        "GROUP_WORLD_SIZE",
+        "NODE_RANK",
+        "ROLE_RANK",
+        "MASTER_ADDR",
+        "MASTER_PORT",
+        "TORCH_DISTRIBUTED_DEBUG",
+        "TORCH_CPP_LOG_LEVEL",
+        "PYTORCH_CUDA_ALLOC_CONF",
+        "PYTORCH_ALLOC_CONF",
+        "CUDA_VISIBLE_DEVICES",
+        "CUDA_DEVICE_ORDER",
+        "CUDA_LAUNCH_BLOCKING",
+        "CUDA_DEVICE_MAX_CONNECTIONS",
+        "NVIDIA_VISIBLE_DEVICES",
+        "HIP_VISIBLE_DEVICES",
+        "ROCR_VISIBLE_DEVICES",
+        "OMP_NUM_THREADS",
+        "MKL_NUM_THREADS",
+        "OPENBLAS_NUM_THREADS",
+        "SLURM_JOB_ID",
+        "SLURM_STEP_ID",
+        "SLURM_PROCID",
+        "SLURM_NTASKS",
+        "SLURM_STEP_NUM_TASKS",
+        "SLURM_LOCALID",
+        "SLURM_NODEID",
+        "SLURM_NNODES",
+        "SLURM_STEP_NUM_NODES",
+        "SLURM_TASKS_PER_NODE",
+        "SLURM_STEP_TASKS_PER_NODE",
+        "SLURM_ARRAY_JOB_ID",
+        "SLURM_ARRAY_TASK_ID",
+        "SLURM_RESTART_COUNT",
+        "SLURM_CPUS_PER_TASK",
+        "SLURMD_NODENAME",
+        "SLURM_JOB_PARTITION",
+        "OMPI_COMM_WORLD_RANK",
+        "OMPI_COMM_WORLD_SIZE",
+        "OMPI_COMM_WORLD_LOCAL_RANK",
+        "OMPI_COMM_WORLD_LOCAL_SIZE",
+        "PMI_RANK",
+        "PMI_SIZE",
+        "PMIX_RANK",
+        "MPI_LOCALRANKID",
+        "MPI_LOCALNRANKS",
+        "MV2_COMM_WORLD_RANK",
+        "MV2_COMM_WORLD_SIZE",
+        "MV2_COMM_WORLD_LOCAL_RANK",
+        "MV2_COMM_WORLD_LOCAL_SIZE",
+        "HOROVOD_RANK",
+        "HOROVOD_SIZE",
+        "HOROVOD_LOCAL_RANK",
+        "HOROVOD_LOCAL_SIZE",
+        "HOROVOD_CROSS_RANK",
+        "HOROVOD_CROSS_SIZE",
+        "JOB_COMPLETION_INDEX",
+        "JOBSET_NAME",
+        "POD_NAME",
+        "POD_NAMESPACE",
+        "NODE_NAME",
+        "AIDIAG_JOB_ID",
+        "AIDIAG_DIR",
+    ]
 )
 VALUE_LIMIT = 200
 """Characters of one value."""
@@ -63,9 +116,7 @@ def _bits_per_character(text: str) -> float:
 def redact(text: str) -> str:
     """A text without the parts that look secret."""
     text = _SECRET_VALUE.sub("[redacted]", text)
-    return _LONG_RUN.sub(
-        lambda match: "[redacted]" if _bits_per_character(match[0]) > _BITS_LIMIT else match[0], text
-    )
+    return _LONG_RUN.sub(lambda match: "[redacted]" if _bits_per_character(match[0]) > _BITS_LIMIT else match[0], text)
 
 
 def allowed(environ: Mapping[str, str]) -> dict[str, str]:
@@ -73,7 +124,5 @@ def allowed(environ: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value[:VALUE_LIMIT]
         for name, value in sorted(environ.items())
-        if (name in NAMES or name.startswith(PREFIXES))
-        and not _SECRET_NAME.search(name)
-        and not looks_secret(value)
+        if (name in NAMES or name.startswith(PREFIXES)) and not _SECRET_NAME.search(name) and not looks_secret(value)
     }

@@ -52,12 +52,12 @@ UNKNOWN = (1 << 64) - 1
 
 
 class Section(NamedTuple):
-    """A run of `count` items of `item_bytes` each, from `offset`."""
+    """A run of `slots` items of `item_bytes` each, from `offset`."""
 
     kind: int
     offset: int
     item_bytes: int
-    count: int
+    slots: int
 
     def place(self, slot: int) -> int:
         """The offset of a slot in the file."""
@@ -93,7 +93,7 @@ def _sections() -> tuple[Section, ...]:
 
 
 SECTIONS = {section.kind: section for section in _sections()}
-FILE_BYTES = -(-max(section.place(section.count) for section in SECTIONS.values()) // 4096) * 4096
+FILE_BYTES = -(-max(section.place(section.slots) for section in SECTIONS.values()) // 4096) * 4096
 
 HEADER = struct.Struct("<8sIHHIII")
 """Magic, endian tag, major, minor, bytes of header and table, bytes of the file, sections; then the table and a CRC."""

@@ -141,4 +141,3 @@ class Record:
     loaders: tuple[LoaderRecord, ...]
     notes: tuple[Note, ...]
     values: Mapping[str, float]
-

@@ -70,8 +70,8 @@ def lives(owner: Owner, here: Owner, proc: str = "/proc") -> Optional[bool]:
         return False
     if owner.pid_namespace != here.pid_namespace:
         return None
-    fields = _stat_fields(owner.pid, proc)
-    return bool(fields) and len(fields) > 19 and int(fields[19]) == owner.start_ticks and fields[0] not in b"ZX"
+    fields = _stat_fields(owner.pid, proc) or []
+    return len(fields) > 19 and int(fields[19]) == owner.start_ticks and fields[0] not in (b"Z", b"X")
 
 
 def file_name(owner: Owner, kind: str = "record", code: str = "") -> str:

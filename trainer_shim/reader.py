@@ -11,10 +11,13 @@ import math
 import os
 import stat
 from collections.abc import Iterator, Mapping
-from typing import Any, Optional, cast
+from typing import TYPE_CHECKING, Any, Optional, Union, cast
 
-from . import layout, launchers
+from . import launchers, layout
 from .model import FieldValue, Identity, LoaderRecord, Note, Record, RecordError, State, StepRecord
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeGuard
 
 FILE_BYTES_LIMIT = 4 << 20
 SECTIONS_LIMIT = 64
@@ -68,7 +71,7 @@ class RecordReader:
         self._identity: tuple[int, Optional[Identity]] = (0, None)
         self._notes: tuple[int, tuple[Note, ...]] = (0, ())
 
-    def __enter__(self) -> RecordReader:
+    def __enter__(self) -> RecordReader:  # noqa: PYI034 - Self is not in Python 3.9
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -124,7 +127,9 @@ class RecordReader:
             raise RecordError("damaged", f"the file has {file_bytes} of its {stated_bytes} bytes")
         sections = {}
         for row in range(count):
-            section = layout.Section(*layout.TABLE_ROW.unpack_from(start, layout.HEADER.size + row * layout.TABLE_ROW.size))
+            section = layout.Section(
+                *layout.TABLE_ROW.unpack_from(start, layout.HEADER.size + row * layout.TABLE_ROW.size)
+            )
             if section.kind in layout.KNOWN_SECTIONS:
                 self._check_section(section, file_bytes)
                 sections[section.kind] = section
@@ -137,17 +142,17 @@ class RecordReader:
     def _check_section(section: layout.Section, file_bytes: int) -> None:
         limit = STAMP_COUNT_LIMIT if section.kind == layout.STAMP else ITEMS_LIMIT
         if (
-            not 0 < section.count <= limit
+            not 0 < section.slots <= limit
             or section.item_bytes < _LEAST_BYTES[section.kind]
             or section.offset < layout.HEADER.size
-            or section.place(section.count) > file_bytes
+            or section.place(section.slots) > file_bytes
         ):
             raise RecordError("damaged", f"section {section.kind} does not lie within the file")
 
     def _items(self, kind: int, first: int = 0, count: Optional[int] = None) -> Iterator[tuple[int, int, bytes]]:
         """The whole items among slots: slot, sequence, payload."""
         section = self._sections[kind]
-        count = section.count - first if count is None else count
+        count = section.slots - first if count is None else count
         data = self._pread(section.place(first), section.item_bytes * count)
         for place in range(count):
             found = layout.unframe(data[place * section.item_bytes : (place + 1) * section.item_bytes])
@@ -156,7 +161,7 @@ class RecordReader:
 
     def _newest(self, kind: int, least_bytes: int) -> tuple[int, bytes]:
         """Sequence and payload of the newest whole item of a ring. Raises RecordError when there is none."""
-        count = self._sections[kind].count
+        count = self._sections[kind].slots
         for _ in range(TRIES):
             whole = [
                 (sequence, payload)
@@ -169,7 +174,7 @@ class RecordReader:
 
     def _has_bytes(self, kind: int) -> bool:
         section = self._sections[kind]
-        return bool(self._pread(section.offset, section.item_bytes * section.count).strip(b"\0"))
+        return bool(self._pread(section.offset, section.item_bytes * section.slots).strip(b"\0"))
 
     # its parts
 
@@ -217,10 +222,11 @@ class RecordReader:
 
     def _newest_stamp(self) -> Optional[tuple[int, int]]:
         section = self._sections[layout.STAMP]
-        data = self._pread(section.offset, section.item_bytes * section.count)
+        data = self._pread(section.offset, section.item_bytes * section.slots)
         size = section.item_bytes
         whole = (
-            layout.unstamp(data[start : start + size]) for start in range(0, len(data) - layout.STAMP_WORDS.size + 1, size)
+            layout.unstamp(data[start : start + size])
+            for start in range(0, len(data) - layout.STAMP_WORDS.size + 1, size)
         )
         return max((stamp for stamp in whole if stamp is not None), key=lambda stamp: stamp[1], default=None)
 
@@ -234,18 +240,18 @@ class RecordReader:
 
     def _read_steps(self, newest: int, after: int) -> tuple[StepRecord, ...]:
         section = self._sections[layout.STEP]
-        first = max(after, newest - section.count + 1, 0)
+        first = max(after, newest - section.slots + 1, 0)
         if newest <= first:
             return ()
-        slots = range(first % section.count, first % section.count + newest - first + 1)
-        parts = [self._items(layout.STEP, slots.start, min(slots.stop, section.count) - slots.start)]
-        if slots.stop > section.count:
-            parts.append(self._items(layout.STEP, 0, slots.stop - section.count))
+        slots = range(first % section.slots, first % section.slots + newest - first + 1)
+        parts = [self._items(layout.STEP, slots.start, min(slots.stop, section.slots) - slots.start)]
+        if slots.stop > section.slots:
+            parts.append(self._items(layout.STEP, 0, slots.stop - section.slots))
         found = {
             number: payload
             for part in parts
             for slot, number, payload in part
-            if number % section.count == slot and first <= number <= newest and len(payload) >= layout.STEP_BYTES
+            if number % section.slots == slot and first <= number <= newest and len(payload) >= layout.STEP_BYTES
         }
         return tuple(
             _step(number, found[number], found[number - 1])
@@ -256,7 +262,7 @@ class RecordReader:
     def _read_loaders(self, used: int) -> tuple[LoaderRecord, ...]:
         section = self._sections[layout.LOADER]
         copies = layout.LOADER_COPIES
-        used = min(used, section.count // copies)
+        used = min(used, section.slots // copies)
         newest: dict[int, tuple[int, bytes]] = {}
         for slot, sequence, payload in self._items(layout.LOADER, 0, used * copies) if used else ():
             if sequence % copies == slot % copies and len(payload) >= layout.LOADER_BYTES:
@@ -265,7 +271,7 @@ class RecordReader:
 
     def _read_notes(self, written: int) -> tuple[Note, ...]:
         if written != self._notes[0]:
-            count = self._sections[layout.NOTE].count
+            count = self._sections[layout.NOTE].slots
             whole = sorted(
                 (sequence, payload) for slot, sequence, payload in self._items(layout.NOTE) if sequence % count == slot
             )
@@ -274,16 +280,14 @@ class RecordReader:
         return self._notes[1]
 
     def _read_values(self) -> Mapping[str, float]:
-        count = self._sections[layout.VALUES].count
-        whole = [(sequence, payload) for slot, sequence, payload in self._items(layout.VALUES) if sequence % count == slot]
+        count = self._sections[layout.VALUES].slots
+        whole = [
+            (sequence, payload) for slot, sequence, payload in self._items(layout.VALUES) if sequence % count == slot
+        ]
         if not whole:
             return {}
         values = _json_object(max(whole)[1])
-        return {
-            _text(name): float(value)
-            for name, value in list(values.items())[:MAP_ENTRIES_LIMIT]
-            if isinstance(value, (int, float)) and not isinstance(value, bool) and _small(value)
-        }
+        return {_text(name): float(value) for name, value in list(values.items())[:MAP_ENTRIES_LIMIT] if _small(value)}
 
 
 # values out of a file that anybody may have written
@@ -314,7 +318,8 @@ def _text(value: object, limit: int = TEXT_LIMIT) -> str:
     return "".join(char if char.isprintable() else "?" for char in value[:limit])
 
 
-def _small(value: object) -> bool:
+def _small(value: object) -> TypeGuard[Union[int, float]]:
+    """Whether a value of JSON is a number that this program can hold."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and -(2**63) <= value < 2**64
 
 
@@ -405,7 +410,9 @@ def _loader(index: int, payload: bytes) -> LoaderRecord:
         dataset=_name(dataset),
         role=layout.ROLES[role] if role < len(layout.ROLES) else layout.ROLES[layout.ROLE_UNKNOWN],
         workers=workers,
-        worker_pids=tuple(pid for (pid,) in layout.PID.iter_unpack(pids[: len(pids) // layout.PID.size * layout.PID.size])),
+        worker_pids=tuple(
+            pid for (pid,) in layout.PID.iter_unpack(pids[: len(pids) // layout.PID.size * layout.PID.size])
+        ),
         queue_batches=None if queue < 0 else queue,
         wait_seconds=wait / 1e9,
         evaluation_wait_seconds=evaluation_wait / 1e9,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any, Optional, Union
 
 from . import folder, gate, launchers, off, owner
 from .folder import OffError
@@ -138,7 +138,12 @@ class Session:
         if self.timeline is None or before == (rank, world_size):
             return
         if before != (0, 1):
-            fields = {"rank": rank, "world_size": world_size, "told_rank": str(before[0]), "told_world": str(before[1])}
+            fields: dict[str, Union[str, int]] = {
+                "rank": rank,
+                "world_size": world_size,
+                "told_rank": str(before[0]),
+                "told_world": str(before[1]),
+            }
             self.timeline.writer.note("group_differs", fields)
         told.update(rank=rank, world_size=world_size, **_NOWHERE)
         self.timeline.writer.identity(told)

@@ -24,10 +24,10 @@ TICK_NS = 1_000_000_000
 """How often slow facts (memory, clock offset) are looked at."""
 EXTENSIONS_WRITTEN = 4
 """Optimizers of one step whose end is written; with one optimizer a parameter the rest would cost a write each."""
-VALUES_LIMIT = 16
-VALUE_NAME_LIMIT = 32
 OWNER_SILENT_NS = 10_000_000_000
 """After this silence another thread that steps becomes the training thread."""
+VALUES_LIMIT = 16
+VALUE_NAME_LIMIT = 32
 
 _UNKNOWN_MEMORY = layout.MEMORY.pack(*[layout.UNKNOWN] * 6)
 

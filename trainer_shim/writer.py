@@ -41,7 +41,7 @@ class RecordWriter:
     def __init__(self, fd: int) -> None:
         self._map = mmap.mmap(fd, layout.FILE_BYTES)
         self._stamp = 0
-        self._stamp_slots = tuple(slice(_STAMP.place(slot), _STAMP.place(slot + 1)) for slot in range(_STAMP.count))
+        self._stamp_slots = tuple(slice(_STAMP.place(slot), _STAMP.place(slot + 1)) for slot in range(_STAMP.slots))
         self._state = 0
         self._loader = [0] * layout.LOADERS
         self._notes = 0
@@ -76,7 +76,7 @@ class RecordWriter:
         if len(payload) > _IDENTITY.item_bytes - layout.FRAME_BYTES:
             payload = json.dumps({**identity, "env": {}}).encode()
         self._identity += 1
-        self._put(_IDENTITY, self._identity % _IDENTITY.count, self._identity, payload)
+        self._put(_IDENTITY, self._identity % _IDENTITY.slots, self._identity, payload)
 
     def stamp(self, phase: int, monotonic_ns: int) -> None:
         """Say which phase the trainer has just entered; two slots take turns, so that one is always whole."""
@@ -89,13 +89,13 @@ class RecordWriter:
         sequence = self._state + 1
         self._state = sequence
         item = layout.frame(sequence, payload)
-        start = _STATE.offset + sequence % _STATE.count * _STATE.item_bytes
+        start = _STATE.offset + sequence % _STATE.slots * _STATE.item_bytes
         self._map[start : start + len(item)] = item
 
     def step(self, number: int, payload: bytes) -> None:
         """Write a step (STEP_HEAD and SPENT), or write it anew when it turns out to have gone on."""
         item = layout.frame(number, payload)
-        start = _STEP.offset + number % _STEP.count * _STEP.item_bytes
+        start = _STEP.offset + number % _STEP.slots * _STEP.item_bytes
         self._map[start : start + len(item)] = item
 
     def loader(self, index: int, payload: bytes) -> None:
@@ -110,12 +110,12 @@ class RecordWriter:
         cut = {name: value[:NOTE_TEXT_LIMIT] if isinstance(value, str) else value for name, value in fields.items()}
         note = {"kind": kind, "unix": time.time(), "monotonic": now / 1e9, "fields": cut}
         self._notes += 1
-        self._put(_NOTE, self._notes % _NOTE.count, self._notes, json.dumps(note).encode())
+        self._put(_NOTE, self._notes % _NOTE.slots, self._notes, json.dumps(note).encode())
 
     def values(self, values: Mapping[str, float]) -> None:
         """Write the last values that the trainer told by `log`."""
         self._values += 1
-        self._put(_VALUES, self._values % _VALUES.count, self._values, json.dumps(values).encode())
+        self._put(_VALUES, self._values % _VALUES.slots, self._values, json.dumps(values).encode())
 
     def close(self) -> None:
         """Unmap the file; the record stays as it is."""

@@ -8,10 +8,10 @@ one behind it: between the two lies the communication that the backward pass did
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 from .. import layout
+from .compiling import compiles_backward
 from .hook import Hook
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class BackwardHook(Hook):
     def watch(self, output: Any) -> None:
         """Watch for the backward pass through the output of a root's forward."""
         self._under_way = False
-        if self.compiled_autograd():
+        if compiles_backward():
             return
         if isinstance(output, self._tensor):
             node = output.grad_fn
@@ -48,17 +48,6 @@ class BackwardHook(Hook):
             return
         for tensor in self._tensors(output):
             tensor.grad_fn.register_prehook(self.begins)
-
-    def compiled_autograd(self) -> bool:
-        """Whether backward passes may be traced, which would draw our hook into the graph."""
-        dynamo = sys.modules.get("torch._dynamo")
-        if dynamo is None:
-            return False
-        autograd = sys.modules.get("torch._dynamo.compiled_autograd")
-        return bool(
-            getattr(getattr(dynamo, "config", None), "compiled_autograd", False)
-            or getattr(autograd, "compiled_autograd_enabled", False)
-        )
 
     def _tensors(self, output: Any) -> list[Any]:
         """The first few tensors with a gradient in an output: in sequences, mappings (the loss first), data classes."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any, Optional, Union
 
 from .. import layout
 from ..environment import redact
@@ -26,9 +26,7 @@ class CrashHook(Hook):
         self._previous = sys.excepthook
         sys.excepthook = self._excepthook
 
-    def _excepthook(
-        self, kind: type[BaseException], error: BaseException, traceback: Optional[TracebackType]
-    ) -> Any:
+    def _excepthook(self, kind: type[BaseException], error: BaseException, traceback: Optional[TracebackType]) -> Any:
         if self.live:
             try:
                 self._note(kind, error, traceback)
@@ -44,7 +42,7 @@ class CrashHook(Hook):
             code = traceback.tb_frame.f_code
             places.append(f"{code.co_filename}:{traceback.tb_lineno} in {code.co_name}")
             traceback = traceback.tb_next
-        fields = {
+        fields: dict[str, Union[str, int]] = {
             "type": kind.__name__,
             "message": redact(str(error)),
             "where": " < ".join(reversed(places[-FRAMES:])),

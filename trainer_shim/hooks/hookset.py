@@ -27,6 +27,7 @@ class TorchHooks:
 
     def __init__(self, timeline: Timeline, torch: Any, common: HookSet) -> None:
         from .backward import BackwardHook
+        from .compiling import tracing_probe
         from .discovery import RootDiscovery
         from .group import GroupHook
         from .memory import MemoryHook
@@ -35,9 +36,11 @@ class TorchHooks:
         from .steps import StepHook
 
         backward = BackwardHook(timeline, torch)
-        root = RootHook(timeline, torch, common.loaders, common.evaluation, backward)
+        probe = tracing_probe(torch)
+        root = RootHook(timeline, torch, probe or (lambda: False), common.loaders, common.evaluation, backward)
         self.torch = torch
         self.discovery: RootDiscovery = RootDiscovery(timeline, torch, root, common.evaluation)
+        self.discovery.live = probe is not None  # without it a hook could not tell that it is being traced
         self.steps: StepHook = StepHook(timeline, common.loaders, common.evaluation, self.discovery)
         self.scaler: ScalerHook = ScalerHook(timeline, self.steps)
         self.memory: MemoryHook = MemoryHook(timeline, torch)
@@ -55,9 +58,7 @@ class TorchHooks:
 class HookSet:
     """The hooks of a session. `learned` is told rank and world size; `slow` is called about once a second."""
 
-    def __init__(
-        self, timeline: Timeline, learned: Callable[[int, int], None], slow: Callable[[], None]
-    ) -> None:
+    def __init__(self, timeline: Timeline, learned: Callable[[int, int], None], slow: Callable[[], None]) -> None:
         self.timeline = timeline
         self.learned = learned
         self._slow = slow

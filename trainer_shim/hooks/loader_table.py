@@ -17,8 +17,8 @@ class LoaderEntry:
     """One loader: the numbers that change with each batch, and the facts that change with each iterator."""
 
     __slots__ = (
-        "batches", "dirty", "evaluation_wait", "facts", "index", "iterations", "kind", "name", "named", "owner",
-        "queue", "ready", "role", "wait",
+        "batches", "dataset", "dirty", "evaluation_wait", "facts", "index", "iterations", "kind", "name", "named",
+        "owner", "queue", "ready", "role", "shape", "wait",
     )  # fmt: skip
 
     def __init__(self, index: int, name: str, kind: str, named: bool) -> None:
@@ -27,6 +27,8 @@ class LoaderEntry:
         self.kind = kind
         self.named = named
         self.owner: Callable[[], Optional[Any]] = lambda: None
+        self.dataset: Callable[[], Optional[Any]] = lambda: None
+        self.shape: tuple[Any, ...] = ()
         self.role = layout.ROLE_UNKNOWN
         self.wait = 0
         self.evaluation_wait = 0
@@ -59,9 +61,10 @@ def _cut(text: str) -> bytes:
 class LoaderTable:
     """The loaders of a trainer, each with a name that stays the same.
 
-    Names of variables are not to be had, so a loader is called after the class of its dataset, the second living one
-    of a kind `Name-2`. A loader that is made anew each epoch takes the place of the one that is gone. `name_loader`
-    gives a name of one's own. When the table is full, all further ones share its last place.
+    Names of variables are not to be had, so a loader is called after the class of its dataset, the second one of a
+    kind `Name-2`. A loader that is made anew each epoch takes the place of the one that is gone, if it has the same
+    dataset (or that is gone, too), workers, batch size and kind of sampler. `name_loader` gives a name of one's own.
+    When the table is full, all further ones share its last place.
     """
 
     def __init__(self, timeline: Timeline) -> None:
@@ -78,21 +81,32 @@ class LoaderTable:
                 entry.name = name
                 entry.named = True
 
-    def entry(self, owner: Any, kind: str) -> LoaderEntry:
-        """The entry of a loader, which is a new one, a known one, or one that takes over."""
+    def entry(self, owner: Any) -> LoaderEntry:
+        """The entry of a loader (or of an iterator whose loader is not known): a known one, or a new one."""
+        for entry in self._entries:
+            if entry.owner() is owner:
+                return entry
         chosen_owner, chosen = self._names.get(id(owner), (_gone, ""))
         name = chosen if chosen_owner() is owner else ""
-        for entry in self._entries:
-            if entry.owner() is owner or (name and entry.name == name):
-                break
-        else:
-            for entry in self._entries:
-                if not name and not entry.named and entry.kind == kind and entry.owner() is None:
-                    break
-            else:
-                entry = self._add(name, kind)
+        dataset = getattr(owner, "dataset", getattr(owner, "_dataset", None))
+        shape = _shape(owner)
+        entry = self._find(name, dataset, shape) or self._add(name, _kind(owner, dataset))
         entry.owner = _weak(owner)
+        entry.dataset = _weak(dataset)
+        entry.shape = shape
         return entry
+
+    def _find(self, name: str, dataset: Any, shape: tuple[Any, ...]) -> Optional[LoaderEntry]:
+        """The entry that was given this name, or whose loader is gone and was like this one."""
+        for entry in self._entries:
+            if name:
+                if entry.name == name:
+                    return entry
+            elif not entry.named and entry.owner() is None and entry.shape == shape:
+                known = entry.dataset()
+                if known is None or known is dataset:
+                    return entry
+        return None
 
     def _add(self, name: str, kind: str) -> LoaderEntry:
         if len(self._entries) == layout.LOADERS:
@@ -119,6 +133,26 @@ class LoaderTable:
             entry.wait, entry.evaluation_wait, entry.batches, entry.iterations, entry.queue
         )
         self._timeline.writer.loader(entry.index, counts + entry.facts)
+
+
+def _kind(owner: Any, dataset: Any) -> str:
+    """The class of a dataset, or of what a subset is a part of; of the loader itself where it has none."""
+    while type(dataset).__name__ == "Subset" and hasattr(dataset, "dataset"):
+        dataset = dataset.dataset
+    return type(owner if dataset is None else dataset).__name__
+
+
+def _shape(owner: Any) -> tuple[Any, ...]:
+    """What tells loaders of one kind apart; an iterator has most of it under names of its own."""
+    sampler = getattr(owner, "sampler", None)
+    dataset = getattr(owner, "dataset", None)
+    return (
+        type(owner).__name__,
+        type(dataset).__name__,
+        getattr(owner, "num_workers", getattr(owner, "_num_workers", None)),
+        getattr(owner, "batch_size", None),
+        type(sampler).__name__,
+    )
 
 
 def _gone() -> None:

@@ -38,7 +38,7 @@ class LoaderHook(Hook):
         try:
             if self._depth or get_ident() != self.timeline.thread:
                 return None
-            entry = self.table.entry(loader, type(getattr(loader, "dataset", loader)).__name__)
+            entry = self.table.entry(loader)
             entry.iterations += 1
             self._wait_begins(entry)
             return entry
@@ -119,8 +119,7 @@ class LoaderHook(Hook):
 
     def _meet(self, iterator: Any) -> LoaderEntry:
         """An iterator whose loader was never seen: a loader class with an `__iter__` of its own."""
-        dataset = getattr(iterator, "_dataset", iterator)
-        entry = self.table.entry(dataset, type(dataset).__name__)
+        entry = self.table.entry(iterator)
         entry.iterations += 1
         describe_iterator(entry, iterator)
         return entry
@@ -187,4 +186,5 @@ def _ready_from_workers(iterator: Any) -> int:
 
 def _early(iterator: Any) -> int:
     """Batches that came before their turn: tasks that are known and not outstanding any more."""
-    return max(len(iterator._task_info) - iterator._tasks_outstanding, 0)
+    early: int = len(iterator._task_info) - iterator._tasks_outstanding
+    return max(early, 0)

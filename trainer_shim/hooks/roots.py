@@ -24,12 +24,13 @@ class RootHook(Hook):
         self,
         timeline: Timeline,
         torch: Any,
+        is_compiling: Callable[[], bool],
         loaders: LoaderHook,
         evaluation: EvaluationWatch,
         backward: BackwardHook,
     ) -> None:
         super().__init__(timeline)
-        self.is_compiling: Callable[[], bool] = torch.compiler.is_compiling
+        self.is_compiling = is_compiling
         self._is_grad_enabled = torch.is_grad_enabled
         self._loaders = loaders
         self._evaluation = evaluation

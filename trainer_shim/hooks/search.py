@@ -9,8 +9,9 @@ Modules in a compiled region are left alone: a hook that appears on one makes th
 from __future__ import annotations
 
 import gc
-import sys
 from typing import Any
+
+from .compiling import has_compiled, is_compiled, is_script
 
 CANDIDATES_LIMIT = 24
 DEPTH_LIMIT = 3
@@ -46,7 +47,7 @@ def _all_modules(torch: Any) -> list[Any]:
 
 
 def _outer_levels(tops: list[Any], family: dict[int, Any]) -> list[Any]:
-    compiled_elsewhere = _frames_were_compiled() and not any(_is_compiled(m) for m in family.values())
+    compiled_elsewhere = has_compiled() and not any(is_compiled(m) for m in family.values())
     if compiled_elsewhere:  # a function was compiled, and the model may lie within it
         return []
     found: list[Any] = []
@@ -54,31 +55,15 @@ def _outer_levels(tops: list[Any], family: dict[int, Any]) -> list[Any]:
     for _ in range(DEPTH_LIMIT + 1):
         below: list[Any] = []
         for module in level:
-            if getattr(module, "_compiled_call_impl", None) is not None or _is_script(module):
+            if getattr(module, "_compiled_call_impl", None) is not None or is_script(module):
                 continue
             if any(module is known for known in found):
                 continue
             found.append(module)
-            if not _is_compiled(module):
+            if not is_compiled(module):
                 below.extend(c for c in module._modules.values() if c is not None and id(c) in family)
         level = below
     return found[:CANDIDATES_LIMIT]
-
-
-def _is_compiled(module: Any) -> bool:
-    return type(module).__name__ == "OptimizedModule" or getattr(module, "_compiled_call_impl", None) is not None
-
-
-def _is_script(module: Any) -> bool:
-    return any(kind.__name__ == "ScriptModule" for kind in type(module).__mro__)
-
-
-def _frames_were_compiled() -> bool:
-    dynamo = sys.modules.get("torch._dynamo.utils")
-    if dynamo is None:
-        return False
-    counters = getattr(dynamo, "counters", {})
-    return bool(counters.get("frames")) if hasattr(counters, "get") else True
 
 
 def outermost(called: list[Any]) -> list[Any]:

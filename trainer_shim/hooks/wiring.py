@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, Callable
 
+from .compiling import tracing_probe
 from .group import told_place
 from .patch import Patches
 
@@ -31,7 +32,7 @@ class Wiring:
         """Wrap what can tell that this process trains: iteration of a loader, process group, optimizer step."""
         if self._handles:
             return
-        self._is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", None) or (lambda: False)
+        self._is_compiling = tracing_probe(torch) or (lambda: False)
         optimizers = sys.modules.get("torch.optim.optimizer")
         register_before = getattr(optimizers, "register_optimizer_step_pre_hook", None)
         register_after = getattr(optimizers, "register_optimizer_step_post_hook", None)

@@ -1,3 +1,5 @@
+"""Arms the shim at the start of Python, and lets the next sitecustomize take over."""
+
 # Imported by every Python process that has this folder on PYTHONPATH, also by ones that are no trainers and by
 # interpreters older than the shim: so this file has plain syntax, does little, and lets the next sitecustomize on
 # sys.path take over as if this one were not there. Errors in that one are Python's to report, as always.
@@ -5,23 +7,22 @@
 import os
 import sys
 
-if sys.version_info >= (3, 9) and os.environ.get("AIDIAG_DISABLE") != "1":
+if sys.version_info >= (3, 9) and os.environ.get("AIDIAG_DISABLE") != "1" and "_aidiag_shim" not in sys.modules:
     try:
-        if "aidiag.trainer_shim" not in sys.modules:
-            from importlib.util import module_from_spec, spec_from_file_location
+        from importlib.util import module_from_spec, spec_from_file_location
 
-            _folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-            _spec = spec_from_file_location(
-                "aidiag.trainer_shim", os.path.join(_folder, "__init__.py"), submodule_search_locations=[_folder]
-            )
-            if _spec is not None and _spec.loader is not None:
-                _shim = module_from_spec(_spec)
-                sys.modules["aidiag.trainer_shim"] = _shim
-                try:
-                    _spec.loader.exec_module(_shim)
-                    _shim.inject()
-                except Exception:
-                    del sys.modules["aidiag.trainer_shim"]
+        _folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+        _spec = spec_from_file_location(
+            "_aidiag_shim", os.path.join(_folder, "__init__.py"), submodule_search_locations=[_folder]
+        )
+        if _spec is not None and _spec.loader is not None:
+            _shim = module_from_spec(_spec)
+            sys.modules["_aidiag_shim"] = _shim
+            try:
+                _spec.loader.exec_module(_shim)
+                _shim.inject()
+            except Exception:
+                del sys.modules["_aidiag_shim"]
     except Exception:
         pass  # no shim, no harm
 
