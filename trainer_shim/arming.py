@@ -1,0 +1,66 @@
+"""Waiting for torch: a finder that lets every import go its usual way, and calls us once torch has been imported."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Callable, Optional
+
+if TYPE_CHECKING:
+    from .session import Session
+
+
+class AfterImport:
+    """A meta path finder that calls `called` with a module as soon as the module called `name` has been executed.
+
+    It finds nothing itself: it asks the finders behind it and hooks the loader that they give, for one execution. An
+    import that fails, fails as it would without it. Whatever goes wrong here, the import goes on.
+    """
+
+    def __init__(self, name: str, called: Callable[[Any], None]) -> None:
+        self._name = name
+        self._called = called
+
+    def find_spec(
+        self, fullname: str, path: Optional[Sequence[str]] = None, target: Optional[ModuleType] = None
+    ) -> Optional[ModuleSpec]:
+        """The spec that the other finders give for the awaited module, with its loader hooked; None for all others."""
+        if fullname != self._name:
+            return None
+        try:
+            for finder in tuple(sys.meta_path):
+                find = None if finder is self else getattr(finder, "find_spec", None)
+                spec: Optional[ModuleSpec] = find(fullname, path, target) if find is not None else None
+                if spec is not None:
+                    self._hook(spec.loader)
+                    return spec
+        except Exception:
+            pass  # the import system asks the same finders itself, and reports what is wrong with them
+        return None
+
+    def _hook(self, loader: Any) -> None:
+        execute = loader.exec_module
+
+        def exec_module(module: ModuleType) -> None:
+            vars(loader).pop("exec_module", None)
+            execute(module)
+            try:
+                if self in sys.meta_path:
+                    sys.meta_path.remove(self)
+                self._called(module)
+            except Exception:
+                pass  # training goes on without us
+
+        if "exec_module" not in vars(loader):
+            loader.exec_module = exec_module
+
+
+def arm(session: Session) -> None:
+    """Arm a session now, or as soon as torch has been imported."""
+    torch = sys.modules.get("torch")
+    if torch is not None and not getattr(getattr(torch, "__spec__", None), "_initializing", False):
+        session.arm(torch)
+    elif not any(isinstance(finder, AfterImport) and finder._name == "torch" for finder in sys.meta_path):
+        sys.meta_path.insert(0, AfterImport("torch", session.arm))
