@@ -83,7 +83,7 @@ class Lane:
             answer = "ok" if result is None else names.plain(call, result)
         except pynvml.NVMLError as error:
             answer = {"error": names.ERRORS.get(error.value, f"NVML_ERROR_{error.value}")}
-        except AttributeError:  # a name that this pynvml does not know
+        except (AttributeError, pynvml.NVMLLibraryMismatchError):  # pynvml, or the driver, is older than the name
             answer = {"error": "NVML_ERROR_FUNCTION_NOT_FOUND"}
         self._call = None
         if error_of(answer) in NEVER:

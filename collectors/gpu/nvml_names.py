@@ -40,11 +40,17 @@ FIELDS = {
 }
 """Names of the values that pynvml gives as a list."""
 
-OLDER = {
-    "nvmlDeviceGetCurrentClocksEventReasons": "nvmlDeviceGetCurrentClocksThrottleReasons",
-    "nvmlDeviceGetComputeRunningProcesses": "nvmlDeviceGetComputeRunningProcesses_v2",
+VERSIONS = {
+    "nvmlDeviceGetCurrentClocksEventReasons": (
+        "nvmlDeviceGetCurrentClocksEventReasons",
+        "nvmlDeviceGetCurrentClocksThrottleReasons",
+    ),
+    "nvmlDeviceGetComputeRunningProcesses": (
+        "nvmlDeviceGetComputeRunningProcesses_v3",
+        "nvmlDeviceGetComputeRunningProcesses_v2",
+    ),
 }
-"""What older drivers call the same thing."""
+"""The same question to drivers of different age, newest first."""
 
 
 def function_of(call: str) -> Callable[..., Any]:
@@ -60,12 +66,14 @@ def function_of(call: str) -> Callable[..., Any]:
         return special[name]
 
     def ask(*arguments: Any) -> Any:
-        try:
-            return getattr(pynvml, name)(*arguments)
-        except pynvml.NVMLError as error:
-            if error.value != pynvml.NVML_ERROR_FUNCTION_NOT_FOUND or name not in OLDER:
-                raise
-            return getattr(pynvml, OLDER[name])(*arguments)
+        *newer, oldest = VERSIONS.get(name, (name,))
+        for version in newer:
+            try:
+                return getattr(pynvml, version)(*arguments)
+            except pynvml.NVMLError as error:
+                if error.value != pynvml.NVML_ERROR_FUNCTION_NOT_FOUND:
+                    raise
+        return getattr(pynvml, oldest)(*arguments)
 
     return ask
 

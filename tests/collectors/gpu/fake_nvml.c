@@ -11,7 +11,8 @@
  *   WHO fail FUNCTION CODE         FUNCTION without its version suffix
  *   WHO hang FUNCTION SECONDS
  *   WHO crash FUNCTION
- * -DOLD leaves out what drivers before 535 do not have.
+ *   system log 1                   (append `WHO FUNCTION` of every call to the file `calls` beside it)
+ * -DOLD leaves out what old drivers do not have.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -27,16 +28,21 @@ enum { OK = 0, UNINITIALIZED = 1, INVALID = 2, NOT_SUPPORTED = 3, SMALL = 7, TIM
 
 static int up;
 
-/* The rest of the first line `WHO KEY ...` at or after number `from`, into `out`. Gives its number, or 0. */
-static int find(const char *who, const char *key, int from, char *out, size_t size) {
+static FILE *beside(const char *name, const char *mode) {
     Dl_info self;
-    char path[4096], line[512], start[128];
-    int number = 0, found = 0;
-    if (!dladdr((void *)find, &self)) return 0;
+    char path[4096];
+    if (!dladdr((void *)beside, &self)) return NULL;
     snprintf(path, sizeof path, "%s", self.dli_fname);
     char *slash = strrchr(path, '/');
-    snprintf(slash ? slash + 1 : path, 16, "gpus");
-    FILE *file = fopen(path, "r");
+    snprintf(slash ? slash + 1 : path, 16, "%s", name);
+    return fopen(path, mode);
+}
+
+/* The rest of the first line `WHO KEY ...` at or after number `from`, into `out`. Gives its number, or 0. */
+static int find(const char *who, const char *key, int from, char *out, size_t size) {
+    char line[512], start[128];
+    int number = 0, found = 0;
+    FILE *file = beside("gpus", "r");
     if (!file) return 0;
     size_t length = (size_t)snprintf(start, sizeof start, "%s %s ", who, key);
     while (fgets(line, sizeof line, file)) {
@@ -73,6 +79,13 @@ static result planted(device gpu, const char *function) {
     double seconds;
     int code;
     name_of(gpu, who);
+    if (find("system", "log", 1, rest, sizeof rest)) {
+        FILE *calls = beside("calls", "a");
+        if (calls) {
+            fprintf(calls, "%s %s\n", who, function);
+            fclose(calls);
+        }
+    }
     for (int line = 0; (line = find(who, "hang", line + 1, rest, sizeof rest));)
         if (sscanf(rest, "%127s %lf", key, &seconds) == 2 && !strcmp(key, function)) {
             struct timespec rest_time = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
