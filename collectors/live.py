@@ -194,7 +194,9 @@ class LiveNode:
         return [socket for protocol, table in tables.items() for socket in parse_sockets(protocol, table)]
 
     def resolve(self, name: str) -> Sequence[str]:
-        """getaddrinfo(3) in a helper."""
+        """getaddrinfo(3) in a helper; an address stands for itself."""
+        if not set(name) - set("0123456789.") or ":" in name:
+            return [name]
         return self._files.resolve(name)
 
     def rdma_port(self, device: str, port: int) -> VerbsPort:
