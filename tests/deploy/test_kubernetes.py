@@ -1,0 +1,97 @@
+"""deploy/kubernetes/pod.yaml against the schemas of Kubernetes, and what aidiag needs of it."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from aidiag.diagnose.sidecar.routes import routes
+
+ROOT = Path(__file__).resolve().parents[2]
+VERSIONS = ("1.29", "1.30", "1.33", "1.35")
+
+
+@pytest.fixture
+def pod() -> dict[str, Any]:
+    """The pod as it is committed."""
+    loaded: dict[str, Any] = yaml.safe_load((ROOT / "deploy" / "kubernetes" / "pod.yaml").read_text())
+    return loaded
+
+
+def container(pod: dict[str, Any], name: str) -> dict[str, Any]:
+    """One container of the pod by its name."""
+    (found,) = (c for c in (*pod["spec"]["initContainers"], *pod["spec"]["containers"]) if c["name"] == name)
+    return dict(found)
+
+
+def variables(part: dict[str, Any]) -> dict[str, Any]:
+    """The environment of a container, references in full."""
+    return {entry["name"]: entry.get("value", entry.get("valueFrom")) for entry in part["env"]}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_pod_is_valid(pod: dict[str, Any], version: str) -> None:
+    """The schema of each Kubernetes with native sidecars accepts the pod, unknown keys forbidden."""
+    kubernetes_validate.validate(pod, version, strict=True)
+
+
+def test_a_misspelt_field_is_refused(pod: dict[str, Any]) -> None:
+    """The check above sees a field that Kubernetes does not know."""
+    broken = copy.deepcopy(pod)
+    broken["spec"]["shareProcessNamespaces"] = broken["spec"].pop("shareProcessNamespace")
+
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate(broken, VERSIONS[-1], strict=True)
+
+
+def test_sidecar_outlives_and_sees_the_trainer(pod: dict[str, Any]) -> None:
+    """aidiag is a native sidecar, shares the trainer's processes, and never holds its start back."""
+    sidecar = container(pod, "aidiag")
+
+    assert "Always" == sidecar["restartPolicy"]
+    assert pod["spec"]["shareProcessNamespace"] is True
+    assert "startupProbe" not in sidecar
+
+
+def test_both_find_the_same_records(pod: dict[str, Any]) -> None:
+    """Trainer and sidecar share one folder of records on a tmpfs, one user, one job id and the node's own name."""
+    sidecar, trainer = container(pod, "aidiag"), container(pod, "trainer")
+    for name in ("AIDIAG_DIR", "AIDIAG_JOB_ID", "NODE_NAME"):
+        assert variables(sidecar)[name] == variables(trainer)[name]
+    assert {"fieldRef": {"fieldPath": "spec.nodeName"}} == variables(sidecar)["NODE_NAME"]
+    mounts = [{m["mountPath"]: m["name"] for m in part["volumeMounts"]} for part in (sidecar, trainer)]
+    assert "aidiag" == mounts[0]["/run/aidiag"] == mounts[1]["/run/aidiag"]
+    volumes = {volume["name"]: volume for volume in pod["spec"]["volumes"]}
+    assert "Memory" == volumes["aidiag"]["emptyDir"]["medium"]
+    assert variables(sidecar)["AIDIAG_DIR"].startswith("/run/aidiag/")
+    for part in (sidecar, trainer):
+        assert "runAsUser" not in part.get("securityContext", {})
+
+
+@pytest.mark.parametrize("name", ["aidiag", "aidiag-shim"])
+def test_containers_of_aidiag_have_no_rights(pod: dict[str, Any], name: str) -> None:
+    """They run as an ordinary user without capabilities, on a root file system that they cannot write."""
+    rights = container(pod, name)["securityContext"]
+
+    assert pod["spec"]["securityContext"]["runAsNonRoot"] is True
+    assert (False, True, ["ALL"]) == (
+        rights["allowPrivilegeEscalation"],
+        rights["readOnlyRootFilesystem"],
+        rights["capabilities"]["drop"],
+    )
+    assert {"requests", "limits"} == container(pod, name)["resources"].keys()
+
+
+def test_probes_ask_pages_that_are_served(pod: dict[str, Any]) -> None:
+    """The probes' paths are routes of the sidecar, on the port that it says it has."""
+    sidecar = container(pod, "aidiag")
+    probes = [sidecar[kind]["httpGet"] for kind in ("livenessProbe", "readinessProbe")]
+
+    assert ["/-/healthy", "/-/ready"] == [probe["path"] for probe in probes]
+    assert {probe["path"] for probe in probes} <= set(routes(lambda: None, None, lambda: True))  # type: ignore[arg-type]
+    assert [{"name": probes[0]["port"], "containerPort": 9877}] == sidecar["ports"]
