@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from aidiag.grafana.placeholder import for_alert
+from aidiag.grafana.placeholder import for_alert, go_text, source_line
 from aidiag.rules.finding import Severity
 from aidiag.rules.model import RemedyStep, Rule
 
@@ -27,7 +27,7 @@ VERDICT = (
     " (rule {{ $labels.rule }}, cause {{ $labels.cause }})."
 )
 EVIDENCE = (
-    "The measured evidence: `aidiag status`, or /api/v1/findings of the sidecar"
+    "The measured values (⟨ ⟩) and the evidence: `aidiag status`, or /api/v1/findings of the sidecar"
     "{{ with $labels.node }} on {{ . }}{{ end }}."
 )
 
@@ -80,7 +80,7 @@ def of_rule(rule: Rule, runbooks: str) -> Alert:
         "description": f"{VERDICT}\n{for_alert(rule.why)}\n{EVIDENCE}",
     }
     if rule.remedy:
-        annotations["remedy"] = _first_step(rule.remedy)
+        annotations["remedy"] = _first_steps(rule.remedy)
     annotations["runbook_url"] = f"{runbooks}{rule.id}.md"
     # No severity of the rule: it may raise that of a finding while the fault is worse.
     return Alert(alert_name(rule.id), _active(f'rule="{rule.id}",severity!="info"'), None, annotations)
@@ -91,15 +91,18 @@ def _active(matchers: str) -> str:
     return f'max without (instance, pod, container) (aidiag_finding_active{{{matchers},explained="0"}})'
 
 
-def _first_step(remedy: Sequence[RemedyStep]) -> str:
-    """The cheapest step that is always given; the alert cannot know whether the condition of another one holds."""
-    step = next((step for step in remedy if step.when is None), remedy[0])
-    lines = [for_alert(step.do)]
-    if step.command:
-        lines.append(f"Command: {for_alert(step.command)}")
-    if step.confirm:
-        lines.append(f"To confirm: {for_alert(step.confirm)}")
-    if len(remedy) > 1:
+def _first_steps(remedy: Sequence[RemedyStep]) -> str:
+    """The cheapest steps, as far as the first that is always given: whether a condition holds the alert cannot know."""
+    always = next((number for number, step in enumerate(remedy, 1) if step.when is None), len(remedy))
+    lines = []
+    for number, step in enumerate(remedy[:always], 1):
+        condition = "" if step.when is None else go_text(f" (only while {source_line(step.when)})")
+        lines.append(f"{number}. {for_alert(step.do)}{condition}")
+        if step.command:
+            lines.append(f"   Command: {for_alert(step.command)}")
+        if step.confirm:
+            lines.append(f"   It has helped when: {for_alert(step.confirm)}")
+    if len(remedy) > always:
         lines.append(f"The runbook page has all {len(remedy)} steps.")
     return "\n".join(lines)
 

@@ -28,6 +28,8 @@ from aidiag.grafana.panel import Panel, Query, Row, State
 
 PAGE_WIDTH = 24
 DATASOURCE = common.DataSourceRef(type_val="prometheus", uid="${datasource}")
+JOBS = '{__name__=~"aidiag_rank_up|aidiag_rank_expected|aidiag_job_world_size"}'
+"""Every job that shows at all, also one whose ranks never came up."""
 INTERVAL_KEYS = {"auto", "auto_count", "auto_min"}
 """Fields of interval variables, which the builder writes for every variable and Grafana's types refuse there."""
 SEVERITY_COLORS = {"critical": "red", "warning": "orange", "info": "blue"}
@@ -50,7 +52,7 @@ def dashboard_json(uid: str, title: str, rows: Sequence[Row], runbooks: str) -> 
             builders.QueryVariable("job_id")
             .label("Job")
             .datasource(DATASOURCE)
-            .query("label_values(aidiag_rank_up, job_id)")
+            .query(f"label_values({JOBS}, job_id)")
             .refresh(models.VariableRefresh.ON_TIME_RANGE_CHANGED)
             .sort(models.VariableSort.ALPHABETICAL_DESC)
         )

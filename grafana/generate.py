@@ -17,7 +17,6 @@ from pathlib import Path
 from aidiag.collectors import registry
 from aidiag.collectors.signal import Registry
 from aidiag.grafana import alerts, job, metrics_page, runbook, yaml_files
-from aidiag.grafana.dashboard import dashboard_json
 from aidiag.grafana.recording import RECORDINGS
 from aidiag.rules.loader import load_rules
 from aidiag.rules.model import Rule
@@ -32,6 +31,8 @@ def files(
     rules: Sequence[Rule], signals: Registry, *, runbooks: str = RUNBOOKS, datasource: str = DATASOURCE
 ) -> Mapping[str, str]:
     """Every generated file by its path from the repository's root. `runbooks` is where the pages are served."""
+    from aidiag.grafana.dashboard import dashboard_json  # needs the dashboard builder, which run time does without
+
     ordered = sorted(rules, key=lambda rule: rule.id)
     groups = alerts.groups(ordered, runbooks)
     return {
@@ -75,7 +76,7 @@ def _left_over(wanted: Mapping[str, str], root: Path) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write or compare; gives the exit status: 0, 1 for differences, 3 for rules that cannot be read."""
+    """Write or compare; gives the exit status: 0, 1 for differences, 3 where a rule or the builder cannot be had."""
     parser = argparse.ArgumentParser(prog="python -m aidiag.grafana", description="Make dashboards, alerts and pages.")
     parser.add_argument("--check", action="store_true", help="compare with what is there, write nothing")
     parser.add_argument("--out", type=Path, default=ROOT, help="folder to write into (default: the repository)")
@@ -90,7 +91,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(error, file=sys.stderr)
     if book.errors:
         return 3
-    wanted = files(book.rules, signals, runbooks=chosen.runbooks, datasource=chosen.datasource)
+    try:
+        wanted = files(book.rules, signals, runbooks=chosen.runbooks, datasource=chosen.datasource)
+    except ModuleNotFoundError as absent:
+        print(f"{absent}; on Python 3.11 or newer: pip install 'aidiag[dev]'", file=sys.stderr)
+        return 3
     if not chosen.check:
         write(wanted, chosen.out)
         return 0

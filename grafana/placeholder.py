@@ -1,7 +1,7 @@
-"""The `{name}` and `{name:format}` in a rule's texts, where no measured value is at hand.
+"""A rule's texts where no value has been measured: `{name}` and `{name:format}` in them cannot be filled in.
 
-A finding fills them in; a runbook page and an alert are written before anything is measured. A page shows the name of
-the value, an alert shows the label of its series where there is one.
+A runbook page and an alert are written before a fault. A page shows the name of the value, an alert shows the label of
+its series where there is one.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from aidiag.rules.expression.tree import Expression
 from aidiag.rules.texts import ENGLISH, Text, in_language, render
 
 LABELS = {
@@ -48,6 +49,11 @@ def for_alert(text: Text | str) -> str:
     english = text if isinstance(text, str) else in_language(text, ENGLISH)
     marked = go_text(render(english, _Names()))
     return re.sub(f"{_OPEN}(.*?){_CLOSE}", lambda found: LABELS.get(found[1], f"⟨{found[1]}⟩"), marked)
+
+
+def source_line(expression: Expression) -> str:
+    """A condition as its rule file writes it, on one line."""
+    return " ".join(expression.source.split())
 
 
 def go_text(text: str) -> str:

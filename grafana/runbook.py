@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,8 @@ import yaml
 
 from aidiag.collectors.metric import metric_name
 from aidiag.collectors.signal import Registry
-from aidiag.grafana.placeholder import for_page
-from aidiag.rules.expression.tree import Expression, OfEvent, Read
+from aidiag.grafana.placeholder import for_page, source_line
+from aidiag.rules.expression.tree import OfEvent, Read
 from aidiag.rules.loading.document import read_document
 from aidiag.rules.model import RemedyStep, Rule
 from aidiag.rules.texts import seconds
@@ -99,9 +98,9 @@ def _facts(rule: Rule) -> str:
 def _step(number: int, step: RemedyStep) -> str:
     lines = [f"{number}. {for_page(step.do)}"]
     if step.when is not None:
-        lines.append(f"\nOnly while `{_line(step.when)}`.")
+        lines.append(f"\nOnly while `{source_line(step.when)}`.")
     if step.command:
-        lines.append(f"\n```sh\n{for_page({'en': step.command})}\n```")
+        lines.append(f"\n```\n{for_page({'en': step.command})}\n```")
     if step.confirm:
         lines.append(f"\nIt has helped when: {for_page(step.confirm)}")
     return "\n".join(line if line.startswith(f"{number}.") else _indented(line) for line in lines)
@@ -120,7 +119,9 @@ def _judgement(rule: Rule) -> Iterator[str]:
         yield f"The finding is critical while:\n\n```\n{rule.critical.source.strip()}\n```"
     if rule.lets:
         yield "Where:"
-        yield _table(("name", "is"), ((f"`{name}`", f"`{_cell(_line(value))}`") for name, value in rule.lets.items()))
+        yield _table(
+            ("name", "is"), ((f"`{name}`", f"`{_cell(source_line(value))}`") for name, value in rule.lets.items())
+        )
     if rule.for_seconds or rule.keep_for_seconds:
         held = f"It must hold for {seconds(rule.for_seconds)} first. " if rule.for_seconds else ""
         kept = f"It stays for {seconds(rule.keep_for_seconds)} after it was last true." if rule.keep_for_seconds else ""
@@ -201,10 +202,6 @@ def _nodes(node: Any) -> Iterator[Any]:
     elif isinstance(node, tuple):
         for part in node:
             yield from _nodes(part)
-
-
-def _line(expression: Expression) -> str:
-    return re.sub(r"\s+", " ", expression.source.strip())
 
 
 def _cell(text: str) -> str:

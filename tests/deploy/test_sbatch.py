@@ -50,7 +50,7 @@ def cluster() -> Iterator[Mapping[str, str]]:
 
 @pytest.fixture
 def aidiag(tmp_path: Path) -> Path:
-    """A folder for PATH in which `aidiag` is found."""
+    """A folder for PATH in which `aidiag` is found: the stand-in, which the real program can replace here."""
     folder = tmp_path / "bin"
     folder.mkdir()
     program = folder / "aidiag"
@@ -86,12 +86,18 @@ def submit(cluster: Mapping[str, str], aidiag: Path, tmp_path: Path) -> Submit:
     return run
 
 
-def test_every_rank_runs_under_aidiag(submit: Submit, tmp_path: Path) -> None:
-    """Two tasks become ranks 0 and 1 of one world with one rendezvous address, all under `aidiag run` with one --out."""
+def test_every_rank_runs(submit: Submit) -> None:
+    """Two tasks become ranks 0 and 1 of one world of two."""
     output = submit("sh", "-c", "echo rank $RANK of $WORLD_SIZE is $LOCAL_RANK here")
 
     assert {"rank 0 of 2 is 0 here", "rank 1 of 2 is 1 here"} <= set(output.splitlines())
     assert "COMPLETED 0:0" == output.splitlines()[-1]
+
+
+def test_every_rank_is_under_aidiag(submit: Submit, tmp_path: Path) -> None:
+    """Each rank is started by `aidiag run` with the one shared --out, and all have one address to meet at."""
+    submit("true")
+
     calls = [json.loads(path.read_text()) for path in sorted(tmp_path.glob("called-*.json"))]
     assert [("run", "--out", "--")] * 2 == [(call["verb"], call["option"], call["dashes"]) for call in calls]
     assert ["0", "1"] == [call["environment"]["RANK"] for call in calls]

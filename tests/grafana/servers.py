@@ -85,6 +85,11 @@ class Prometheus:
             return [Result({}, float(data["result"][1]))]
         return [Result(series["metric"], float(series["value"][1])) for series in data["result"]]
 
+    def label_values(self, label: str, selector: str, start: float, end: float) -> list[str]:
+        """The values of a label on the series that a selector names, between two Unix times."""
+        fields = {"match[]": selector, "start": repr(start), "end": repr(end)}
+        return list(get(f"{self.url}/api/v1/label/{label}/values?{urllib.parse.urlencode(fields)}")["data"])
+
 
 @contextmanager
 def prometheus(program: str, folder: Path, config: str, data: Path | None = None) -> Iterator[Prometheus]:

@@ -13,12 +13,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
-from prometheus_client.registry import CollectorRegistry
 
 from aidiag.collectors import registry
-from aidiag.diagnose.sidecar.exporter import Exporter
-from aidiag.diagnose.sidecar.http import Server
-from aidiag.diagnose.sidecar.routes import routes
+from aidiag.diagnose.sidecar.serving import serve
 from aidiag.diagnose.sidecar.snapshot import Snapshot
 from aidiag.rules.finding import Finding
 from tests.grafana import fleet
@@ -76,9 +73,7 @@ def source() -> Iterator[Source]:
         "",
         "aidiag blames rank 3, on node node-b, in job train (rule input_bound, cause util_input_bound).",
     )
-    collectors = CollectorRegistry(auto_describe=False)
-    collectors.register(Exporter(registry(), invented.snapshot))
-    server = Server("127.0.0.1", 0, routes(invented.snapshot, collectors, lambda: True))
+    server = serve(registry(), invented.snapshot, lambda: True, listen="127.0.0.1", port=0, exact=True, host="node-b")
     invented.address = f"127.0.0.1:{server.port}"
     yield invented
     server.close()

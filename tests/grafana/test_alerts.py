@@ -25,7 +25,7 @@ SITE_RULES = Path(__file__).with_name("site_rules")
 
 SELF = ("AidiagDown", "AidiagCollectorFailing", "AidiagSeriesCapReached")
 GENERIC = ("AidiagFindingCritical", "AidiagFindingWarning")
-EVIDENCE = "The measured evidence: `aidiag status`, or /api/v1/findings of the sidecar on node-b."
+EVIDENCE = "The measured values (⟨ ⟩) and the evidence: `aidiag status`, or /api/v1/findings of the sidecar on node-b."
 
 RULES = load_rules([], registry()).rules
 ALARMING = [rule for rule in RULES if alerts.may_alarm(rule)]
@@ -107,7 +107,7 @@ def test_alert_carries_the_words_of_its_rule(committed: dict[str, dict[str, Any]
     words = {
         "summary": in_language(rule.title, "en"),
         "description": in_language(rule.why, "en"),
-        "remedy": in_language(next((step for step in rule.remedy if step.when is None), rule.remedy[0]).do, "en"),
+        "remedy": in_language(rule.remedy[0].do, "en"),
     }
 
     for name, text in words.items():
@@ -338,10 +338,11 @@ def test_commands_come_through_the_templates(promtool: Callable[..., None], tmp_
         "summary": "The scratch disk is full",
         "description": "aidiag blames host node-b, on node node-b (rule scratch_full, cause scratch_full).\n"
         "Checkpoints of node-b go to /scratch, of which ⟨free⟩ is left; at 0 % the next one fails.\n" + EVIDENCE,
-        "remedy": "Delete old checkpoints\n"
-        "Command: find /scratch -name '*.ckpt' -mtime +7 | while read -r file; do echo ${file}; done\n"
-        "To confirm: df shows more than ⟨free_min⟩ free\n"
-        "The runbook page has all 2 steps.",
+        "remedy": "1. Delete old checkpoints (only while free < 1%)\n"
+        "   Command: find /scratch -name '*.ckpt' -mtime +7 | while read -r file; do echo ${file}; done\n"
+        "   It has helped when: df shows more than ⟨free_min⟩ free\n"
+        "2. Ask the owners of scratch-{} for more space\n"
+        "The runbook page has all 3 steps.",
         "runbook_url": "https://wiki.example/aidiag/scratch_full.md",
     }
     promtool(

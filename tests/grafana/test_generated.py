@@ -14,6 +14,8 @@ from aidiag.collectors import registry
 from aidiag.grafana.generate import ROOT, differences, files, main
 from aidiag.rules.loader import load_rules
 
+pytest.importorskip("grafana_foundation_sdk", reason="the dashboard builder needs Python 3.11")
+
 SITE_RULES = Path(__file__).with_name("site_rules")
 
 
@@ -81,10 +83,23 @@ def test_broken_rule_ends_with_its_place(tmp_path: Path, capsys: pytest.CaptureF
     assert not (tmp_path / "out").exists()
 
 
+def test_without_the_builder_one_line_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where grafana-foundation-sdk is not installed the command ends with 3 and the way to get it."""
+    monkeypatch.delitem(sys.modules, "aidiag.grafana.dashboard", raising=False)
+    monkeypatch.setitem(sys.modules, "grafana_foundation_sdk.builders", None)
+
+    assert main(["--out", str(tmp_path / "out")]) == 3
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.endswith("pip install 'aidiag[dev]'")
+    assert not (tmp_path / "out").exists()
+
+
 def test_run_time_never_imports_the_generator() -> None:
     """Nothing that runs at run time needs the dashboard builder: of this room only the generator imports it."""
     code = (
-        "import sys, aidiag.grafana.alerts, aidiag.grafana.job, aidiag.grafana.metrics, aidiag.grafana.runbook;"
+        "import sys, aidiag.grafana.alerts, aidiag.grafana.generate, aidiag.grafana.job;"
         "print([name for name in sys.modules if name.startswith('grafana_foundation_sdk')])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
