@@ -68,6 +68,7 @@ SLOW_LOADER = finding(
     Culprit("rank", ranks=(3,), hosts=("node-b",), targets=("train",)),
     cause="util_input_bound",
 )
+REMARK = finding("cold_cache", "info", None, cause="cold_cache")
 IDLE_GPU = finding(
     "low_gpu_utilization",
     "warning",
@@ -197,7 +198,7 @@ def snapshot(node: str, elapsed: float) -> Snapshot:
         monotonic=elapsed,
         unix=START + elapsed,
         samples=samples,
-        findings=(SLOW_LOADER,) if sick else (),
+        findings=(SLOW_LOADER, REMARK) if sick else (),
         consequences=(IDLE_GPU,) if sick else (),
         raised={"input_bound": 1, "low_gpu_utilization": 1} if sick else {},
         severities=SEVERITIES,
