@@ -28,12 +28,24 @@ FINDING_COLUMNS = {
 }
 
 
+MATTERS = 'explained="0",severity!="info"'
+
+
+def _findings(matchers: str) -> str:
+    """The job's findings, and those that a daemon has about the job's hosts themselves, which are of no job."""
+    return (
+        f'(aidiag_finding_active{{job_id="$job_id",{matchers}}}'
+        f' or aidiag_finding_active{{job_id="",{matchers}}} and on (instance) aidiag_rank_up{{job_id="$job_id"}})'
+    )
+
+
 def _since(explained: str) -> str:
     """When each active finding was first seen in the shown range, as Unix milliseconds (Grafana's dates)."""
-    finding = f'aidiag_finding_active{{job_id="$job_id",explained="{explained}"}}'
+    matchers = f'explained="{explained}"'
     return (
         "1000 * min by (rule, severity, scope, target, node, rank, cause) ("
-        f"min_over_time(timestamp({finding})[$__range:1m]) and {finding})"
+        f'min_over_time(timestamp(aidiag_finding_active{{job_id=~"$job_id|",{matchers}}})[$__range:1m])'
+        f" and {_findings(matchers)})"
     )
 
 
@@ -98,14 +110,13 @@ ROW = Row(
         ),
         Panel(
             "Findings",
-            "Active findings of severity warning and critical, without their consequences. "
+            "Active findings of severity warning and critical about the job and its hosts, without their consequences. "
             "No value means that no sidecar of the job is being scraped.",
             "stat",
             "none",
             (
                 Query(
-                    "count(max without (instance)"
-                    ' (aidiag_finding_active{job_id="$job_id",explained="0",severity!="info"}))'
+                    f"count(max without (instance) {_findings(MATTERS)})"
                     ' or 0 * max(aidiag_job_world_size{job_id="$job_id"})',
                     "active",
                 ),

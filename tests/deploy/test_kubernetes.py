@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from aidiag.diagnose.sidecar.routes import routes
+from aidiag.trainer_shim.export import export
 
 ROOT = Path(__file__).resolve().parents[2]
 VERSIONS = ("1.29", "1.30", "1.33", "1.35")
@@ -59,18 +60,29 @@ def test_sidecar_outlives_and_sees_the_trainer(pod: dict[str, Any]) -> None:
 
 
 def test_both_find_the_same_records(pod: dict[str, Any]) -> None:
-    """Trainer and sidecar share one folder of records on a tmpfs, one user, one job id and the node's own name."""
+    """Trainer and sidecar share one folder of records on a tmpfs, as one user, and name the node alike."""
     sidecar, trainer = container(pod, "aidiag"), container(pod, "trainer")
-    for name in ("AIDIAG_DIR", "AIDIAG_JOB_ID", "NODE_NAME"):
-        assert variables(sidecar)[name] == variables(trainer)[name]
-    assert {"fieldRef": {"fieldPath": "spec.nodeName"}} == variables(sidecar)["NODE_NAME"]
+    folder = variables(trainer)["AIDIAG_DIR"]
+
+    assert folder == sidecar["args"][sidecar["args"].index("--records") + 1]
+    assert f"mkdir -p -m 0700 {folder} " in container(pod, "aidiag-shim")["command"][-1]
     mounts = [{m["mountPath"]: m["name"] for m in part["volumeMounts"]} for part in (sidecar, trainer)]
     assert "aidiag" == mounts[0]["/run/aidiag"] == mounts[1]["/run/aidiag"]
+    assert folder.startswith("/run/aidiag/")
     volumes = {volume["name"]: volume for volume in pod["spec"]["volumes"]}
     assert "Memory" == volumes["aidiag"]["emptyDir"]["medium"]
-    assert variables(sidecar)["AIDIAG_DIR"].startswith("/run/aidiag/")
-    for part in (sidecar, trainer):
-        assert "runAsUser" not in part.get("securityContext", {})
+    assert {"fieldRef": {"fieldPath": "spec.nodeName"}} == variables(sidecar)["NODE_NAME"]
+    assert variables(sidecar)["NODE_NAME"] == variables(trainer)["NODE_NAME"]
+    assert not any("runAsUser" in part.get("securityContext", {}) for part in (sidecar, trainer))
+
+
+def test_trainer_finds_the_shim(pod: dict[str, Any], tmp_path: Path) -> None:
+    """PYTHONPATH of the trainer is where `aidiag shim export` puts the injected module."""
+    folder = container(pod, "aidiag-shim")["command"][-1].split()[-1]
+    injected = export(tmp_path).relative_to(tmp_path)
+
+    assert f"{folder}/{injected}" == variables(container(pod, "trainer"))["PYTHONPATH"]
+    assert (tmp_path / injected / "sitecustomize.py").is_file()
 
 
 @pytest.mark.parametrize("name", ["aidiag", "aidiag-shim"])

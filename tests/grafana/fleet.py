@@ -69,6 +69,8 @@ SLOW_LOADER = finding(
     cause="util_input_bound",
 )
 REMARK = finding("cold_cache", "info", None, cause="cold_cache")
+FULL_DISK = finding("disk_full", "warning", Culprit("host", hosts=("node-a",)), cause="disk_full")
+ELSEWHERE = finding("disk_full", "warning", Culprit("host", hosts=("node-c",)), cause="disk_full")
 IDLE_GPU = finding(
     "low_gpu_utilization",
     "warning",
@@ -192,18 +194,20 @@ def snapshot(node: str, elapsed: float) -> Snapshot:
         Sample(series.signal, series.subject, series.start + elapsed * series.growth, elapsed, series.labels)
         for series in NODES[node]
     )
-    sick = node == "node-b" and elapsed >= FINDING_BEGINS
+    begun = elapsed >= FINDING_BEGINS
+    sick = node == "node-b" and begun
+    findings = {"node-a": (FULL_DISK,), "node-b": (SLOW_LOADER, REMARK), "node-c": (ELSEWHERE,)}
     return Snapshot(
         host=node,
         monotonic=elapsed,
         unix=START + elapsed,
         samples=samples,
-        findings=(SLOW_LOADER, REMARK) if sick else (),
+        findings=findings[node] if begun else (),
         consequences=(IDLE_GPU,) if sick else (),
         raised={"input_bound": 1, "low_gpu_utilization": 1} if sick else {},
         severities=SEVERITIES,
         undecided=frozenset({"mtu_differs"}) if node == "node-b" else frozenset(),
-        job=JobFacts(id="other" if node == "node-c" else JOB),
+        job=JobFacts(id=JOB if node == "node-b" else ""),  # the other two are daemons, which belong to no job
         ready=True,
     )
 

@@ -29,9 +29,13 @@ TRUTH: Mapping[tuple[str, str], Mapping[str, float]] = {
     ("Step rate", "median rank"): {"median rank": 2},
     ("Step time", "median rank"): {"median rank": 0.49},
     ("Since the last step", "all ranks"): {"all ranks": 3},
-    ("Findings", "active"): {"active": 1},
+    ("Findings", "active"): {"active": 2},
     ("State of each rank", "rank {{rank}}"): {"rank 0": 4, "rank 1": 4, "rank 2": 5, "rank 3": 4},
-    ("Active findings", "{{rule}}"): {"input_bound": FINDING_SEEN, "cold_cache": FINDING_SEEN},
+    ("Active findings", "{{rule}}"): {
+        "input_bound": FINDING_SEEN,
+        "cold_cache": FINDING_SEEN,
+        "disk_full": FINDING_SEEN,
+    },
     ("Consequences", "{{rule}}"): {"low_gpu_utilization": FINDING_SEEN},
     ("Where the step's time goes", "{{phase}}"): {
         # The median of four lies between the second and the third; both are well ranks, whose step takes 0.49 s.
