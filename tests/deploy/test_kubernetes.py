@@ -10,6 +10,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from aidiag.diagnose.cli.daemon import daemon_command
 from aidiag.diagnose.sidecar.routes import routes
 from aidiag.trainer_shim.export import export
 
@@ -74,6 +75,14 @@ def test_both_find_the_same_records(pod: dict[str, Any]) -> None:
     assert {"fieldRef": {"fieldPath": "spec.nodeName"}} == variables(sidecar)["NODE_NAME"]
     assert variables(sidecar)["NODE_NAME"] == variables(trainer)["NODE_NAME"]
     assert not any("runAsUser" in part.get("securityContext", {}) for part in (sidecar, trainer))
+
+
+def test_sidecars_arguments_are_understood(pod: dict[str, Any]) -> None:
+    """The sidecar's arguments are those of a command that there is."""
+    name, *arguments = container(pod, "aidiag")["args"]
+
+    assert "daemon" == name
+    daemon_command.make_context(name, arguments)
 
 
 def test_trainer_finds_the_shim(pod: dict[str, Any], tmp_path: Path) -> None:
