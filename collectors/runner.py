@@ -24,8 +24,11 @@ class Unit:
     Everything but the thread itself may ask at any time and is answered at once.
     """
 
-    def __init__(self, collector: Collector, clock: Clock, deadline_seconds: float) -> None:
+    def __init__(
+        self, collector: Collector, clock: Clock, deadline_seconds: float, interval_seconds: float | None = None
+    ) -> None:
         self.collector = collector
+        self.interval = interval_seconds or collector.interval_seconds
         self._clock, self._deadline = clock, deadline_seconds
         self._lock = threading.Lock()
         self._stop = threading.Event()
@@ -66,7 +69,7 @@ class Unit:
             taken, self._untold = self._untold, []
             current = self._current(self._deadline)
             under_way = current is not None and current is not self._outcome
-            if current and under_way and now - self._hung_told >= self.collector.interval_seconds:
+            if current and under_way and now - self._hung_told >= self.interval:
                 self._hung_told = now
                 taken.append(current)
             return taken
@@ -93,7 +96,7 @@ class Unit:
         while not self._stop.is_set():
             started = self._clock.monotonic()
             self._run()
-            rest = started + self.collector.interval_seconds - self._clock.monotonic()
+            rest = started + self.interval - self._clock.monotonic()
             self._stop.wait(max(0.05, rest))
 
     def _run(self) -> None:
@@ -137,7 +140,10 @@ def observations(outcomes: Mapping[str, Outcome], collectors: Iterable[Collector
 
 
 class Runner:
-    """Runs collectors at their intervals, each in a thread of its own, from `start` to `stop`."""
+    """Runs collectors at their intervals, each in a thread of its own, from `start` to `stop`.
+
+    `intervals` are seconds by collector name, for those that an operator wants otherwise.
+    """
 
     def __init__(
         self,
@@ -146,12 +152,15 @@ class Runner:
         host: str,
         clock: Clock | None = None,
         deadline_seconds: float = DEADLINE_SECONDS,
+        intervals: Mapping[str, float] | None = None,
     ) -> None:
         self._host = subject.host(host)
         self._clock = clock or SystemClock()
+        wanted = intervals or {}
         self._units = [
-            Unit(collector, self._clock, max(deadline_seconds, 2 * collector.interval_seconds))
+            Unit(collector, self._clock, max(deadline_seconds, 2 * interval), interval)
             for collector in collectors
+            for interval in [wanted.get(collector.name, collector.interval_seconds)]
         ]
 
     def start(self) -> None:

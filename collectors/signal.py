@@ -7,7 +7,7 @@ dashboard tests. Units are Prometheus base units (prometheus.io/docs/practices/n
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from aidiag.collectors.subject import SUBJECT_KINDS, SubjectKind
@@ -66,7 +66,11 @@ class Registry:
 
     @classmethod
     def of(cls, signals: Iterable[Signal], events: Iterable[EventKind] = ()) -> Registry:
-        """Collect declarations. Raises DuplicateNameError when one name has two meanings."""
+        """Collect declarations. Raises DuplicateNameError when one name has two meanings.
+
+        An event kind may be declared by several collectors that see the same thing happen (the kernel's own log, and
+        its lines in a job's log), each with the fields that it can tell.
+        """
         by_name: dict[str, Signal] = {}
         for signal in signals:
             if by_name.setdefault(signal.name, signal) != signal:
@@ -75,8 +79,11 @@ class Registry:
                 raise ValueError(f"signal {signal.name}: no subject kind {signal.scope}")
         kinds: dict[str, EventKind] = {}
         for kind in events:
-            if kinds.setdefault(kind.name, kind) != kind:
-                raise DuplicateNameError(f"event kind {kind.name} is declared twice with different meanings")
+            known = kinds.setdefault(kind.name, kind)
+            if known.scope != kind.scope:
+                raise DuplicateNameError(f"event kind {kind.name} is declared for {known.scope} and for {kind.scope}")
+            if known != kind:
+                kinds[kind.name] = replace(known, fields=tuple(dict.fromkeys((*known.fields, *kind.fields))))
         both = sorted(by_name.keys() & kinds.keys())
         if both:
             raise DuplicateNameError(f"{both[0]} is both a signal and an event kind")

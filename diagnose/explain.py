@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 
 from aidiag.collectors import registry
-from aidiag.collectors.logs.catalogue import Message, messages
+from aidiag.collectors.logs.catalogue import MESSAGES, Message, read_messages
 from aidiag.diagnose.config import load
 from aidiag.diagnose.rulebook import load_rulebook
 from aidiag.rules.model import Rule
@@ -21,7 +21,7 @@ def explain(name: str, language: str) -> Iterator[str]:
     """The explanation line by line. Raises UnknownIdError."""
     rules = load_rulebook(registry(), load()).rules
     by_rule = {rule.id: rule for rule in rules}
-    by_message = {message.id: message for message in messages()}
+    by_message = {message.id: message for message in read_messages(MESSAGES.read_text(encoding="utf-8"), MESSAGES.name)}
     same_cause = [rule for rule in rules if rule.cause == name]
     same_check = [rule for rule in rules if rule.check == name]
     if name in by_rule:
@@ -89,6 +89,6 @@ def _message(message: Message) -> Iterator[str]:
     if message.remedy:
         yield f"  do       {message.remedy}"
     for pattern in message.patterns:
-        yield f"  pattern  {pattern.wording}"
+        yield f"  pattern  {pattern.source}"
     for example in message.examples:
         yield f"  example  {example}"

@@ -11,6 +11,7 @@ from typing import BinaryIO
 
 from aidiag import __version__
 from aidiag.collectors.logs import read_log
+from aidiag.collectors.logs.attribution import Processes
 from aidiag.collectors.observation import Event
 from aidiag.collectors.signal import Registry
 from aidiag.diagnose.report.model import Report, Unknown
@@ -78,11 +79,12 @@ def diagnose_logs(
 
 
 def _events(files: Iterable[LogFile], gaps: list[Unknown], stream: BinaryIO | None) -> Iterator[Event]:
+    processes = Processes()
     if stream is not None:
-        yield from read_log(stream, "-")
+        yield from read_log(stream, source="-", processes=processes)
     for file in files:
         try:
-            yield from read_log(file.path, file.name)
+            yield from read_log(file.path, source=file.name, processes=processes)
         except OSError as problem:
             gaps.append(Unknown(file.name, f"cannot be read: {problem.strerror or problem}", "check its permissions"))
 

@@ -9,6 +9,7 @@ from typing import TypeAlias
 from aidiag.collectors.collector import Context
 from aidiag.collectors.node import Node
 from aidiag.collectors.process.files import parse_status
+from aidiag.collectors.records import FoundRecord, RecordFinder, newest
 from aidiag.collectors.subject import Subject, rank
 
 INITIAL_PID_NAMESPACE = 4026531836
@@ -54,8 +55,28 @@ RankSource: TypeAlias = Callable[[], Iterable[RankProcess]]
 
 
 def known_ranks(context: Context) -> RankSource:
-    """The ranks of the context's job on this host, read anew at each call."""
-    return tuple
+    """The ranks of the context's job on this host, read anew at each call from the shim's records."""
+    finder = RecordFinder(context.record_folders, job=context.job)
+
+    def read() -> list[RankProcess]:
+        return [_process(one, context.node.name) for one in newest(finder.find()).values()]
+
+    return read
+
+
+def _process(found: FoundRecord, host: str) -> RankProcess:
+    identity, state = found.record.identity, found.record.state
+    return RankProcess(
+        job=identity.job_id,
+        rank=identity.rank,
+        host=host,
+        pid=found.owner.pid,
+        start_ticks=found.owner.start_ticks,
+        pid_namespace=found.owner.pid_namespace,
+        worker_pids=tuple(pid for loader in found.record.loaders for pid in loader.worker_pids),
+        training=state.stage == "training",
+        attached_unix=identity.attached_unix,
+    )
 
 
 def pid_namespace(node: Node, process: str = "self") -> int | None:

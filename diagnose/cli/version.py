@@ -24,11 +24,15 @@ def version_command(as_json: bool) -> None:
     from aidiag.collectors.runner import run_once
 
     context = Context(LiveNode())
-    outcome = run_once([collector(context) for collector in COLLECTORS.values()])
+    outcomes = run_once([collector(context) for collector in COLLECTORS.values()])
+    seen = [
+        {"collector": o.collector, "state": o.state, "reason": o.reason, "remedy": o.remedy}
+        for o in outcomes.values()
+    ]  # fmt: skip
     body = {
         "aidiag": __version__,
         "python": platform.python_version(),
         "signals": len(registry().signals),
-        "collectors": outcome.outcomes,
+        "collectors": seen,
     }
     click.echo(msgspec.json.format(msgspec.json.encode(body)).decode())

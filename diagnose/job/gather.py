@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import time
-from pathlib import Path
 
 import msgspec
 
@@ -14,7 +12,7 @@ from aidiag.collectors.observation import Sample
 from aidiag.collectors.peers import State, decode_state
 from aidiag.collectors.signal import Registry
 from aidiag.collectors.subject import rank
-from aidiag.diagnose.job.folder import HostFolder, JobFolder, lock, read_bounded, write_atomically
+from aidiag.diagnose.job.folder import HostFolder, JobFolder, read_bounded, write_atomically
 from aidiag.diagnose.job.runs import is_over, read_runs, read_sidecar
 from aidiag.diagnose.report.merge import merge
 from aidiag.diagnose.report.model import JobFacts, RankRow, Report, ReportError, Unknown, decode, encode
@@ -51,20 +49,14 @@ def gather(folder: JobFolder) -> Report:
     return merge(reports, gaps=gaps)
 
 
-def write_merged(folder: JobFolder, lock_path: Path) -> Report:
-    """Merge and write `report.json` at the top of the job folder; hosts that finish together take turns."""
-    held = lock(lock_path)
-    deadline = time.monotonic() + 2.0
-    while held is None and time.monotonic() < deadline:
-        time.sleep(0.05)
-        held = lock(lock_path)
-    try:
-        report = gather(folder)
-        write_atomically(folder.report, encode(report))
-        return report
-    finally:
-        if held is not None:
-            os.close(held)
+def write_merged(folder: JobFolder) -> Report:
+    """Merge and write `report.json` at the top of the job folder.
+
+    Of hosts that finish together each writes what it sees; the last one sees all. Raises OSError.
+    """
+    report = gather(folder)
+    write_atomically(folder.report, encode(report))
+    return report
 
 
 def is_host_folder(host: HostFolder) -> bool:

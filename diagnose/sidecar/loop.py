@@ -82,6 +82,11 @@ class Sidecar:
         """The verdict of the last tick; may be read from any thread."""
         return self._snapshot
 
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """The newest events of this host."""
+        return tuple(self._events)
+
     def alive(self) -> bool:
         """Whether the loop turns."""
         return self._clock.monotonic() - self._turned < ALIVE_SECONDS

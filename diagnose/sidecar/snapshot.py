@@ -31,3 +31,8 @@ class Snapshot:
     ranks: tuple[RankRow, ...] = ()
     job: JobFacts = field(default_factory=JobFacts)
     ready: bool = False
+
+    def world_size(self) -> int | None:
+        """How many ranks the job says it has, None where no rank has told yet."""
+        sizes = [s.value for s in self.samples if s.signal == "job_world_size" and isinstance(s.value, float)]
+        return int(max(sizes)) if sizes else None

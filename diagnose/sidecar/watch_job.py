@@ -125,7 +125,7 @@ class JobWatch:
             job=JobFacts(
                 self._job,
                 (assembly.host,),
-                assembly.world_size(),
+                snapshot.world_size(),
                 self._runs_facts.command,
                 self._runs_facts.exit_status,
             ),
