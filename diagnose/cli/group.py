@@ -83,7 +83,17 @@ def group(ctx: click.Context) -> None:
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and exit: with the command's own status, or 3 where aidiag failed."""
     _open_closed()
-    sys.exit(_status(lambda: group.main(arguments, prog_name="aidiag", standalone_mode=False)))
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    sys.exit(_status(lambda: _call(words)))
+
+
+def _call(words: list[str]) -> Any:
+    """What click's own main does, which would end by itself, and with status 1, where a reader has gone."""
+    try:
+        with group.make_context("aidiag", words) as context:
+            return group.invoke(context)
+    except click.exceptions.Exit as end:
+        return end.exit_code
 
 
 def _open_closed() -> None:
