@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import sys
 from _thread import get_ident
 from typing import TYPE_CHECKING, Any, Callable, Optional, TypeVar, cast
 
@@ -33,14 +32,6 @@ def attach(
 def detach() -> None:
     """End the record and take all hooks away."""
     session.detach()
-
-
-def inject() -> None:
-    """What `sitecustomize` calls at the start of a process: wait for torch, and answer to the name of this package."""
-    from . import arming, stand_in
-
-    stand_in.install(sys.modules[__package__ or __name__])
-    arming.arm(session)
 
 
 def step() -> None:

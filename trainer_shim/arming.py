@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Sequence
-from importlib.machinery import ModuleSpec
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, Callable, Optional
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .session import Session
+    from collections.abc import Sequence
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+    from typing import Any, Callable, Optional
+
+try:
+    START_FOLDER = os.getcwd()
+    """Where the process started, which a job's id may be made from: taken before the trainer moves elsewhere."""
+except OSError:
+    START_FOLDER = ""
 
 
 class AfterImport:
@@ -57,10 +64,24 @@ class AfterImport:
             loader.exec_module = exec_module
 
 
-def arm(session: Session) -> None:
-    """Arm a session now, or as soon as torch has been imported."""
+def inject() -> None:
+    """What `sitecustomize` calls at the start of a process: answer to the name of the package, and wait for torch."""
+    from . import stand_in
+
+    stand_in.install(sys.modules[__package__])
+    arm()
+
+
+def arm() -> None:
+    """Arm this process now, or as soon as it has imported torch."""
     torch = sys.modules.get("torch")
     if torch is not None and not getattr(getattr(torch, "__spec__", None), "_initializing", False):
-        session.arm(torch)
-    elif not any(isinstance(finder, AfterImport) and finder._name == "torch" for finder in sys.meta_path):
-        sys.meta_path.insert(0, AfterImport("torch", session.arm))
+        _torch_is_there(torch)
+    elif not any(isinstance(finder, AfterImport) for finder in sys.meta_path):
+        sys.meta_path.insert(0, AfterImport("torch", _torch_is_there))
+
+
+def _torch_is_there(torch: Any) -> None:
+    from .session import session
+
+    session.arm(torch)

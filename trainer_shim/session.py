@@ -6,7 +6,8 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any, Optional, Union
 
-from . import folder, gate, launchers, off, owner
+from . import arming, folder, gate, launchers, off, owner
+from .arming import START_FOLDER
 from .folder import OffError
 from .identity import identity, process_identity, versions
 
@@ -33,10 +34,6 @@ class Session:
         self._identity: dict[str, object] = {}
         self._wiring: Any = None
         self._follows_forks = False
-        try:
-            self._start_folder = os.getcwd()
-        except OSError:
-            self._start_folder = ""
 
     def arm(self, torch: Any) -> None:
         """Torch has been imported: wire it up. Never raises."""
@@ -81,7 +78,7 @@ class Session:
         here = None
         try:
             environ = {**os.environ, "AIDIAG_JOB_ID": job_id} if job_id else os.environ
-            told = identity(environ, self._start_folder)
+            told = identity(environ, START_FOLDER)
             if launchers.valid(rank, world_size) and (rank, world_size) != (told["rank"], told["world_size"]):
                 told.update(rank=rank, world_size=world_size, **_NOWHERE)
             _refuse_unsupported()
@@ -119,9 +116,7 @@ class Session:
             os.register_at_fork(after_in_child=self._forked)
             self._follows_forks = True
         self.state = ATTACHED
-        from . import arming
-
-        arming.arm(self)
+        arming.arm()
 
     def _off(self, error: OffError, told: dict[str, object], here: Optional[owner.Owner]) -> None:
         self.state = OFF

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
 from importlib.machinery import ModuleSpec
-from types import ModuleType
-from typing import Optional
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import ModuleType
+    from typing import Optional
 
 PACKAGE = "aidiag"
 NAME = "aidiag.trainer_shim"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from types import FrameType
 from typing import TYPE_CHECKING, Any, Optional
 
 from .. import layout
@@ -17,8 +19,8 @@ if TYPE_CHECKING:
 class StepHook(Hook):
     """Charges optimizer calls, and ends a step with the outermost of them.
 
-    A wrapper's call holds the call of the optimizer inside: only the outermost counts. A call that raises has no end;
-    by the next one the phase has moved on, which shows that.
+    A wrapper's call holds the call of the optimizer inside: only the outermost counts. A call that raised has no end,
+    and is not taken for one that is still under way.
     """
 
     name = "step"
@@ -45,7 +47,7 @@ class StepHook(Hook):
             if timeline.is_foreign_step(now):
                 return
             outer = self._outer
-            if outer is not None and outer != id(optimizer) and timeline.phase == layout.OPTIMIZER:
+            if outer is not None and outer != id(optimizer) and _is_nested():
                 return
             self._outer = id(optimizer)
             if not timeline.running:
@@ -78,3 +80,17 @@ class StepHook(Hook):
             timeline.overhead += timeline.clock() - now
         except Exception as error:
             self.failed(error)
+
+
+def _is_nested() -> bool:
+    """Whether the optimizer call that runs our pre-hook lies within another, by the frames of torch's own wrapper.
+
+    Called from `before`, which the wiring's function calls, which the wrapper calls.
+    """
+    frame: Optional[FrameType] = sys._getframe(3)
+    wrapper = frame.f_code if frame is not None else None
+    while frame is not None:
+        frame = frame.f_back
+        if frame is not None and frame.f_code is wrapper:
+            return True
+    return False

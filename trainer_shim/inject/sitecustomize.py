@@ -3,13 +3,15 @@
 # Imported by every Python process that has this folder on PYTHONPATH, also by ones that are no trainers and by
 # interpreters older than the shim: so this file has plain syntax, does little, and lets the next sitecustomize on
 # sys.path take over as if this one were not there. Errors in that one are Python's to report, as always.
+# importlib.util would cost more time than all the rest: its functions are taken from where it has them.
 
 import os
 import sys
 
 if sys.version_info >= (3, 9) and os.environ.get("AIDIAG_DISABLE") != "1" and "_aidiag_shim" not in sys.modules:
     try:
-        from importlib.util import module_from_spec, spec_from_file_location
+        from _frozen_importlib import module_from_spec
+        from _frozen_importlib_external import spec_from_file_location
 
         _folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
         _spec = spec_from_file_location(
@@ -20,15 +22,17 @@ if sys.version_info >= (3, 9) and os.environ.get("AIDIAG_DISABLE") != "1" and "_
             sys.modules["_aidiag_shim"] = _shim
             try:
                 _spec.loader.exec_module(_shim)
-                _shim.inject()
+                from _aidiag_shim.arming import inject  # type: ignore[import-not-found]
+
+                inject()
             except Exception:
                 del sys.modules["_aidiag_shim"]
     except Exception:
         pass  # no shim, no harm
 
 if sys.version_info >= (3, 4):
-    from importlib.machinery import PathFinder
-    from importlib.util import module_from_spec
+    from _frozen_importlib import module_from_spec
+    from _frozen_importlib_external import PathFinder
 
     _here = os.path.realpath(os.path.dirname(os.path.abspath(__file__)))
     _places = [os.path.realpath(_place or ".") for _place in sys.path]
