@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -71,7 +72,7 @@ class Answers:
         number = answer.get(field) if field and isinstance(answer, dict) else answer
         if number is None:
             raise NoAnswerError(call, f"{call} does not tell {field or 'it'}", expected=False)
-        if isinstance(number, bool) or not isinstance(number, int | float):
+        if not _is_number(number):
             raise NoAnswerError(call, f"{call} gave something else than a number")
         return float(number)
 
@@ -112,4 +113,14 @@ def _hang(call: str, answer: Mapping[str, Any]) -> NoAnswerError:
 
 
 def _seconds(value: Any, otherwise: float) -> float:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 else otherwise
+    return float(value) if _is_number(value) and value >= 0 else otherwise
+
+
+def _is_number(value: Any) -> bool:
+    """Whether it is a number that NVML could return: no structure of NVML has one above 64 bits."""
+    return (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and math.isfinite(value)
+        and abs(value) <= 1 << 64
+    )

@@ -57,9 +57,9 @@ class GpuCollector:
         facts = yield from self._ask(now)
         system = Answers({call: answer for call, answer in facts.items() if call != "gpus"})
         yield from self._driver_change(system, now)
-        placed, missing = self._inventory.place(
-            [Answers(gpu) for gpu in facts.get("gpus", []) if isinstance(gpu, dict)]
-        )
+        gpus = facts.get("gpus")
+        found = [Answers(gpu) for gpu in gpus if isinstance(gpu, dict)] if isinstance(gpus, list) else []
+        placed, missing = self._inventory.place(found)
         yield from self._calls(system, placed, now)
         _raise_problem(system)
         self._holders.begin()
@@ -68,7 +68,8 @@ class GpuCollector:
             yield from self._holders.observe(answers, subject, now)
         for subject in missing:
             yield Sample("gpu_present", subject, 0.0, now)
-        yield from self._xids(facts.get("nvmlEventSetWait"), placed, now)
+        if self._reader:
+            yield from self._xids(facts.get("nvmlEventSetWait"), placed, now)
 
     def close(self) -> None:
         """End the helper."""
@@ -106,7 +107,7 @@ class GpuCollector:
             return
         if self._driver and driver != self._driver:
             self._inventory.clear()
-            yield Event("gpu_driver_changed", self._here, now, {"old": self._driver, "new": driver}, self._clock.unix())
+            yield Event("gpu_driver_changed", self._here, now, {"old": self._driver, "new": driver})
         self._driver = driver
 
     def _xids(self, told: Any, placed: Sequence[tuple[Subject, Answers]], now: float) -> Iterator[Observation]:
@@ -114,7 +115,7 @@ class GpuCollector:
             if 0 <= xid["index"] < len(placed):
                 subject, answers = placed[xid["index"]]
                 fields = {"xid": xid["xid"], "pci_bus_id": bus_of(answers), "detail": ""}
-                yield Event(XID.name, subject, now, fields, self._clock.unix())
+                yield Event(XID.name, subject, now, fields)
 
 
 def _raise_problem(system: Answers) -> None:

@@ -209,7 +209,7 @@ def test_times(tmp_path: Path) -> None:
     log.write_bytes(record(XID, 1, seconds=400.0))
     collector = follow(log, clock)
     (old,) = events(collector)
-    assert old.time == 400.0 and old.unix == 1e6 + 400.0
+    assert old.time == 400.0
     for stamp, expected in ((995.0, 1000.0), (1001.5, 1001.5), (1300.0, 1002.0)):
         clock.now = 1000.0
         collector = follow(log, clock)
