@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from aidiag.collectors.collector import Collector
 from aidiag.collectors.gpu import GpuCollector
 from aidiag.collectors.host import HostCollector
+from aidiag.collectors.kmsg import KmsgCollector
 from aidiag.collectors.network import NetworkCollector
 from aidiag.collectors.peers import PeersCollector
 from aidiag.collectors.process import ProcessCollector
@@ -23,6 +24,7 @@ COLLECTORS: Mapping[str, type[Collector]] = {
     for collector in (
         GpuCollector,
         HostCollector,
+        KmsgCollector,
         NetworkCollector,
         PeersCollector,
         ProcessCollector,

@@ -57,7 +57,9 @@ class KernelLog:
 
         Raises NotPermittedError where this user may not read the log or there is none in this container.
         """
-        descriptor = self._open()
+        if self._descriptor is None:
+            self._descriptor = _open(self._path)
+        descriptor = self._descriptor
         lines: list[KernelLine] = []
         lost = 0
         while len(lines) < limit:
@@ -90,18 +92,26 @@ class KernelLog:
                 os.close(self._descriptor)
             self._descriptor = None
 
-    def _open(self) -> int:
-        if self._descriptor is None:
-            try:
-                self._descriptor = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-            except PermissionError as error:
-                raise NotPermittedError(
-                    f"{self._path}: {error.strerror}",
-                    "run aidiag as root or with CAP_SYSLOG, or set the sysctl kernel.dmesg_restrict to 0",
-                ) from error
-            except FileNotFoundError as error:
-                raise NotPermittedError(
-                    f"there is no {self._path} here",
-                    "run aidiag on the host, or give the container the device /dev/kmsg and CAP_SYSLOG",
-                ) from error
-        return self._descriptor
+
+def can_read(path: str = "/dev/kmsg") -> bool:
+    """Whether the kernel log can be read here."""
+    try:
+        os.close(_open(path))
+    except (OSError, NotPermittedError):
+        return False
+    return True
+
+
+def _open(path: str) -> int:
+    try:
+        return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except PermissionError as error:
+        raise NotPermittedError(
+            f"{path}: {error.strerror}",
+            "run aidiag as root or with CAP_SYSLOG, or set the sysctl kernel.dmesg_restrict to 0",
+        ) from error
+    except FileNotFoundError as error:
+        raise NotPermittedError(
+            f"there is no {path} here",
+            "run aidiag on the host, or give the container the device /dev/kmsg and CAP_SYSLOG",
+        ) from error

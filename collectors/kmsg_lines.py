@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from aidiag.collectors.observation import FieldValue
+from aidiag.collectors.pci import pci_address
 
 DETAIL_LIMIT = 512
 PCI = r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}"
@@ -25,12 +26,6 @@ class KernelFact:
     kind: str
     device: tuple[Literal["gpu", "nic", "host"], str] = ("host", "")
     fields: Mapping[str, FieldValue] = field(default_factory=dict)
-
-
-def pci_address(text: str) -> str:
-    """The form that sysfs uses, `0000:c3:00.0`, of `PCI:0000:c3:00`, `00000000:C3:00.0` and the like."""
-    domain, _, rest = text.lower().removeprefix("pci:").partition(":")
-    return f"{domain[-4:] if domain[:-4].strip('0') == '' else domain}:{rest}{'' if '.' in rest else '.0'}"
 
 
 def _xid(match: re.Match[str]) -> KernelFact:

@@ -2,58 +2,129 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import ClassVar
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
 
 from aidiag.collectors.collector import Context
-from aidiag.collectors.observation import Observation
+from aidiag.collectors.errors import CollectorError, HungError, UnavailableError
+from aidiag.collectors.gpu.answers import Answers, NoAnswerError
+from aidiag.collectors.gpu.holders import Holders
+from aidiag.collectors.gpu.inventory import Inventory
+from aidiag.collectors.gpu.nvml import NvmlReader, shared_reader
+from aidiag.collectors.gpu.readings import bus_of, read_gpu
+from aidiag.collectors.gpu.signals import EVENTS, SIGNALS
+from aidiag.collectors.gpu.xids import XID
+from aidiag.collectors.kmsg_device import can_read
+from aidiag.collectors.observation import Event, Observation, Sample
+from aidiag.collectors.process.ranks import RankSource, known_ranks
 from aidiag.collectors.signal import EventKind, Signal
+from aidiag.collectors.subject import Subject, host
 
-SIGNALS: tuple[Signal, ...] = (
-    Signal("gpu_info", "info", "", "gpu", "What a GPU is", labels=("gpu_uuid", "pci_bus_id", "model")),
-    Signal("gpu_memory_total_bytes", "gauge", "bytes", "gpu", "Memory of the GPU"),
-    Signal("gpu_memory_used_bytes", "gauge", "bytes", "gpu", "Memory in use by all processes"),
-    Signal("gpu_memory_foreign_bytes", "gauge", "bytes", "gpu", "Memory held by processes that are not of the job"),
-    Signal("gpu_utilization_ratio", "gauge", "ratio", "gpu", "Share of time in which a kernel ran"),
-    Signal("gpu_power_watts", "gauge", "watts", "gpu", "Power drawn"),
-    Signal("gpu_power_limit_watts", "gauge", "watts", "gpu", "Power limit in force"),
-    Signal("gpu_temperature_celsius", "gauge", "celsius", "gpu", "Core temperature"),
-    Signal("gpu_sm_clock_hertz", "gauge", "hertz", "gpu", "Clock of the multiprocessors"),
-    Signal(
-        "gpu_throttle_active", "gauge", "count", "gpu", "1 while a reason holds the clocks down", labels=("reason",)
-    ),
-    Signal(
-        "gpu_ecc_uncorrected_errors_total",
-        "counter",
-        "count",
-        "gpu",
-        "Uncorrected ECC errors since the driver was loaded",
-    ),
-    Signal(
-        "gpu_call_pending_seconds",
-        "gauge",
-        "seconds",
-        "host",
-        "How long an NVML call has not returned, 0 when none is pending",
-    ),
-)
-
-EVENTS: tuple[EventKind, ...] = (
-    EventKind("xid", "gpu", "The driver reported an Xid", ("xid", "pci_bus_id", "detail")),
-)
+SLOW_CALL_SECONDS = 1.0
+SLOW_INTERVAL_SECONDS = 30.0
+"""After a call that took so long NVML is asked less often: asking may disturb the training."""
 
 
 class GpuCollector:
-    """GPUs through NVML, asked in a helper process."""
+    """GPUs through NVML, asked in a helper process.
+
+    `ranks` tells which processes are the job's; by default the shim's records do. `reader` asks NVML on a live host.
+    """
 
     name: ClassVar[str] = "gpu"
     interval_seconds: ClassVar[float] = 10.0
     signals: ClassVar[tuple[Signal, ...]] = SIGNALS
     events: ClassVar[tuple[EventKind, ...]] = EVENTS
 
-    def __init__(self, context: Context) -> None:
-        self._context = context
+    def __init__(self, context: Context, ranks: RankSource | None = None, reader: NvmlReader | None = None) -> None:
+        self._node, self._clock = context.node, context.clock
+        self._reader = (reader or shared_reader()) if context.node.live else None
+        self._holders = Holders(context, ranks or known_ranks(context))
+        self._inventory = Inventory(context.node.name)
+        self._here = host(context.node.name)
+        self._driver = ""
+        self._not_before = float("-inf")
 
-    def collect(self) -> Iterable[Observation]:
-        """Read the source once."""
-        return ()
+    def collect(self) -> Iterator[Observation]:
+        """Read all GPUs once; nothing at some turns where NVML is slow.
+
+        Raises UnavailableError where there is no driver, HungError where NVML does not come back, CollectorError
+        where it fails as a whole.
+        """
+        now = self._clock.monotonic()
+        if now < self._not_before:
+            return
+        facts = yield from self._ask(now)
+        system = Answers({call: answer for call, answer in facts.items() if call != "gpus"})
+        yield from self._driver_change(system, now)
+        placed, missing = self._inventory.place(
+            [Answers(gpu) for gpu in facts.get("gpus", []) if isinstance(gpu, dict)]
+        )
+        yield from self._calls(system, placed, now)
+        _raise_problem(system)
+        self._holders.begin()
+        for subject, answers in placed:
+            yield from read_gpu(answers, subject, now)
+            yield from self._holders.observe(answers, subject, now)
+        for subject in missing:
+            yield Sample("gpu_present", subject, 0.0, now)
+        yield from self._xids(facts.get("nvmlEventSetWait"), placed, now)
+
+    def close(self) -> None:
+        """End the helper."""
+        if self._reader:
+            self._reader.close()
+
+    def _ask(self, now: float) -> Generator[Observation, None, Mapping[str, Any]]:
+        if self._reader is None:
+            return self._node.nvml()
+        try:
+            # Where the kernel log can be read, Xids come from there, with more about them.
+            return self._reader.read(xids=not can_read())
+        except HungError as error:
+            yield Sample("gpu_call_pending_seconds", self._here, error.seconds, now)
+            raise
+
+    def _calls(self, system: Answers, placed: Sequence[tuple[Subject, Answers]], now: float) -> Iterator[Observation]:
+        """Which calls have not returned, and how long the slowest took."""
+        longest, slowest = 0.0, 0.0
+        for subject, answers in [(self._here, system), *placed]:
+            pending = answers.pending()
+            if pending and subject.kind == "gpu":
+                yield Sample("gpu_pending_call", subject, pending[0], now)
+            longest = max(longest, pending[1] if pending else 0.0)
+            slowest = max(slowest, answers.slowest()[1])
+        yield Sample("gpu_call_pending_seconds", self._here, longest, now)
+        yield Sample("gpu_call_duration_seconds", self._here, slowest, now)
+        if slowest > SLOW_CALL_SECONDS:
+            self._not_before = now + SLOW_INTERVAL_SECONDS - self.interval_seconds / 2
+
+    def _driver_change(self, system: Answers, now: float) -> Iterator[Observation]:
+        try:
+            driver = system.word("nvmlSystemGetDriverVersion")
+        except NoAnswerError:
+            return
+        if self._driver and driver != self._driver:
+            self._inventory.clear()
+            yield Event("gpu_driver_changed", self._here, now, {"old": self._driver, "new": driver}, self._clock.unix())
+        self._driver = driver
+
+    def _xids(self, told: Any, placed: Sequence[tuple[Subject, Answers]], now: float) -> Iterator[Observation]:
+        for xid in told if isinstance(told, list) else []:
+            if 0 <= xid["index"] < len(placed):
+                subject, answers = placed[xid["index"]]
+                fields = {"xid": xid["xid"], "pci_bus_id": bus_of(answers), "detail": ""}
+                yield Event(XID.name, subject, now, fields, self._clock.unix())
+
+
+def _raise_problem(system: Answers) -> None:
+    """Raise the error that says why there are no answers about GPUs, if there are none."""
+    for call in ("nvmlInit", "nvmlDeviceGetCount"):
+        try:
+            system.get(call)
+        except NoAnswerError as error:
+            if error.pending_seconds is not None:
+                raise HungError(error.reason, error.remedy, error.pending_seconds) from error
+            if system.error(call) == "NVML_ERROR_LIBRARY_NOT_FOUND":
+                raise UnavailableError(error.reason, error.remedy) from error
+            raise CollectorError(error.reason, error.remedy) from error

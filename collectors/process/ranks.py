@@ -68,6 +68,18 @@ def pid_namespace(node: Node, process: str = "self") -> int | None:
     return int(inode) if inode.isdecimal() else None
 
 
+def sees_all_processes(node: Node) -> bool | None:
+    """Whether the process ids of the whole host are ours: not so in a container with a PID namespace of its own. None
+    where that is not known.
+    """
+    try:
+        container = node.container()
+    except OSError:  # a live host does not tell yet
+        namespace = pid_namespace(node)
+        return None if namespace is None else namespace == INITIAL_PID_NAMESPACE
+    return container is None or container.get("pid_namespace") != "own"
+
+
 class LocalPids:
     """Translates process ids of other PID namespaces into ours (field NSpid of /proc/PID/status)."""
 

@@ -17,8 +17,9 @@ from aidiag.collectors.collector import Context
 from aidiag.collectors.errors import NotPermittedError
 from aidiag.collectors.kmsg import EVENTS, KmsgCollector
 from aidiag.collectors.kmsg_device import KernelLog, parse_record
-from aidiag.collectors.kmsg_lines import KernelLines, pci_address
+from aidiag.collectors.kmsg_lines import KernelLines
 from aidiag.collectors.observation import Event
+from aidiag.collectors.pci import pci_address
 
 XID = "NVRM: Xid (PCI:0000:c3:00): 79, pid=28411, name=python3, GPU has fallen off the bus."
 FOLDERS = {
