@@ -15,6 +15,7 @@ from aidiag.collectors.network import NetworkCollector
 from aidiag.collectors.peers import PeersCollector
 from aidiag.collectors.process import ProcessCollector
 from aidiag.collectors.rdma import RdmaCollector
+from aidiag.collectors.runner import SIGNALS as RUNNER_SIGNALS
 from aidiag.collectors.signal import Registry
 from aidiag.collectors.trainer import TrainerCollector
 
@@ -36,6 +37,6 @@ COLLECTORS: Mapping[str, type[Collector]] = {
 def registry() -> Registry:
     """Every signal and event kind that a collector may emit, and those of the runner itself."""
     return Registry.of(
-        [signal for collector in COLLECTORS.values() for signal in collector.signals],
+        [*RUNNER_SIGNALS, *(signal for collector in COLLECTORS.values() for signal in collector.signals)],
         [kind for collector in COLLECTORS.values() for kind in collector.events],
     )

@@ -18,6 +18,8 @@ from aidiag.collectors.recorded_tree import RecordedTree
 Answer = TypeVar("Answer")
 
 PART_LIMIT_BYTES = 64 << 20
+HUNG_SECONDS = 2.0
+"""How long a call that does not return is said to have been waited for: as long as a helper would wait."""
 
 
 class RecordedAnswers:
@@ -69,7 +71,7 @@ class RecordedAnswers:
         if not isinstance(answer, dict):
             return answer
         if answer.get("hang") is True and len(answer) == 1:
-            raise HungError(f"{call} has not returned")
+            raise HungError(f"{call} has not returned for {HUNG_SECONDS:.1f} s", seconds=HUNG_SECONDS)
         if set(answer) == {"value", "seconds"} and isinstance(answer["seconds"], int | float):
             self._spent.seconds = self.elapsed() + answer["seconds"]
             return answer["value"]
