@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
 from aidiag.collectors.collector import Context
+from aidiag.collectors.errors import NotPermittedError
 from aidiag.collectors.gpu.xids import XID, gpu_at
 from aidiag.collectors.kmsg_device import KernelLog
 from aidiag.collectors.kmsg_lines import KernelFact, KernelLines
@@ -84,9 +85,12 @@ class KmsgCollector:
         """The log of a recorded node, at the first reading."""
         if self._last_reading is not None:
             return
+        try:
+            messages, unix = self._node.kernel_messages(), self._node.time()
+        except OSError as error:
+            raise NotPermittedError(f"the kernel log of this node cannot be read: {error.strerror}") from error
         self._last_reading = now = self._clock.monotonic()
-        unix = self._node.time()
-        for order, message in enumerate(self._node.kernel_messages()):
+        for order, message in enumerate(messages):
             fact = self._lines.fact(message.text)
             if fact:
                 age = message.age_seconds

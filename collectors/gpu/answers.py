@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 PENDING_SECONDS = 2.0
@@ -88,12 +88,15 @@ class Answers:
         answer = self._answers.get(call, self._answers.get("*"))
         return str(answer["error"]) if isinstance(answer, dict) and set(answer) == {"error"} else ""
 
-    def pending(self) -> tuple[str, float] | None:
-        """The call that has not returned and since how many seconds, None where all have."""
+    def pending(self, asked: Sequence[str] = ()) -> tuple[str, float] | None:
+        """The call that has not returned and since how many seconds, None where all have.
+
+        Where no call returns at all, it is the first of those `asked` that is not listed.
+        """
         for call, answer in self._answers.items():
             if isinstance(answer, dict) and answer.get("hang") is True:
-                name = str(answer.get("call") or ("a call" if call == "*" else call))
-                return name, _seconds(answer.get("seconds"), PENDING_SECONDS)
+                first = next((one for one in asked if one not in self._answers), "a call") if call == "*" else call
+                return str(answer.get("call") or first), _seconds(answer.get("seconds"), PENDING_SECONDS)
         return None
 
     def slowest(self) -> tuple[str, float]:

@@ -10,7 +10,7 @@ from aidiag.collectors.errors import CollectorError, HungError, UnavailableError
 from aidiag.collectors.gpu.answers import Answers, NoAnswerError
 from aidiag.collectors.gpu.holders import Holders
 from aidiag.collectors.gpu.inventory import Inventory
-from aidiag.collectors.gpu.nvml import NvmlReader, shared_reader
+from aidiag.collectors.gpu.nvml import IDENTITY, SYSTEM, WATCHED, NvmlReader, shared_reader
 from aidiag.collectors.gpu.readings import bus_of, read_gpu
 from aidiag.collectors.gpu.signals import EVENTS, SIGNALS
 from aidiag.collectors.gpu.xids import XID
@@ -90,7 +90,7 @@ class GpuCollector:
         """Which calls have not returned, and how long the slowest took."""
         longest, slowest = 0.0, 0.0
         for subject, answers in [(self._here, system), *placed]:
-            pending = answers.pending()
+            pending = answers.pending(("nvmlInit", *SYSTEM) if subject == self._here else (*IDENTITY, *WATCHED))
             if pending and subject.kind == "gpu":
                 yield Sample("gpu_pending_call", subject, pending[0], now)
             longest = max(longest, pending[1] if pending else 0.0)

@@ -308,6 +308,19 @@ def test_recorded_node() -> None:
     assert events(collector) == []
 
 
+def test_recorded_node_without_a_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log that is not in the recording is unknown, not empty."""
+
+    def missing(node: FakeNode) -> Sequence[Message]:
+        raise OSError(errno.ENODATA, "not in the recording")
+
+    monkeypatch.setattr(FakeNode, "kernel_messages", missing)
+    collector = KmsgCollector(Context(FakeNode(live=False)))  # type: ignore[arg-type]
+    for _ in range(2):
+        with pytest.raises(NotPermittedError, match="not in the recording"):
+            events(collector)
+
+
 @pytest.mark.parametrize("text", ["PCI:0000:c3:00", "00000000:C3:00.0", "0000:c3:00.0", "0000:c3:00"])
 def test_pci_addresses(text: str) -> None:
     """All ways to write a PCI address give the one of sysfs."""
