@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from aidiag.collectors.answers import (
     ClockState,
@@ -25,6 +25,9 @@ from aidiag.collectors.answers import (
 from aidiag.collectors.helper_pool import HelperPool
 from aidiag.collectors.live_files import LiveFiles, make_helpers
 from aidiag.collectors.node import READ_LIMIT_BYTES, Earlier, decode
+
+if TYPE_CHECKING:
+    from aidiag.collectors.live_verbs import LiveVerbs
 
 
 class LiveNode:
@@ -49,6 +52,7 @@ class LiveNode:
         self._files = LiveFiles(root, proc or f"{top}/proc", sys or f"{top}/sys", self._helpers)
         self._name = name or os.uname().nodename
         self._nvml = nvml
+        self._verbs: LiveVerbs | None = None
 
     @property
     def name(self) -> str:
@@ -71,6 +75,8 @@ class LiveNode:
     def close(self) -> None:
         """End the helpers."""
         self._helpers.close()
+        if self._verbs:
+            self._verbs.close()
 
     # -- files ------------------------------------------------------------------------------------------------------
 
@@ -200,8 +206,12 @@ class LiveNode:
         return self._files.resolve(name)
 
     def rdma_port(self, device: str, port: int) -> VerbsPort:
-        """Not read yet."""
-        _not_read_yet(f"ibv_query_port({device}, {port})")
+        """ibv_query_port(3) in a helper."""
+        if self._verbs is None:
+            from aidiag.collectors.live_verbs import LiveVerbs
+
+            self._verbs = LiveVerbs()
+        return self._verbs.port(device, port)
 
     def ethtool_statistics(self, interface: str) -> Mapping[str, int]:
         """Not read yet."""

@@ -1,4 +1,4 @@
-"""Recorded nodes for tests: the committed ones, and changed copies of them."""
+"""Recorded nodes for tests, and what collectors see on them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,12 @@ from typing import Any
 
 import pytest
 
+from aidiag.collectors.collector import Collector, Context
+from aidiag.collectors.node import Node
+from aidiag.collectors.observation import Absent, Observation, Sample
 from aidiag.collectors.recorded import RecordedNode
+
+Seen = Mapping[tuple[str, ...], Sample | Absent]
 
 lay = runpy.run_path(str(Path(__file__).resolve().parents[1] / "fixtures" / "nodes" / "lay.py"))["lay"]
 
@@ -38,7 +43,7 @@ def pod_node(recorded_trees: Mapping[str, Path]) -> RecordedNode:
 @pytest.fixture
 def change_node(recorded_trees: Mapping[str, Path], tmp_path: Path) -> Callable[..., RecordedNode]:
     """A maker of changed copies: `files` are other texts by path (None deletes a file, a folder or a link), `node` are
-    other entries of node.json (None deletes one).
+    other entries of node.json (None deletes one). The copy is in `tmp_path / "copies" / base`.
     """
 
     def change(
@@ -61,3 +66,29 @@ def change_node(recorded_trees: Mapping[str, Path], tmp_path: Path) -> Callable[
         return RecordedNode(tree)
 
     return change
+
+
+@pytest.fixture
+def see() -> Callable[[type[Collector], Node], Seen]:
+    """A collector's observations of a node by (signal, name of the subject, label values in their order).
+
+    Checks that each signal and its labels are declared, and that nothing is told twice.
+    """
+
+    def collect(kind: type[Collector], node: Node) -> Seen:
+        seen: dict[tuple[str, ...], Sample | Absent] = {}
+        declared = {signal.name: signal for signal in kind.signals}
+        for one in list[Observation](kind(Context(node)).collect()):
+            assert isinstance(one, Sample | Absent)
+            signal = declared[one.signal]
+            if isinstance(one, Sample):
+                assert signal.scope == one.subject.kind
+                assert set(signal.labels) == {name for name, _ in one.labels}
+                assert isinstance(one.value, str) == (signal.type == "text")
+            values = dict(one.labels)
+            key = (one.signal, one.subject.name, *(values[name] for name in signal.labels if name in values))
+            assert key not in seen
+            seen[key] = one
+        return seen
+
+    return collect
