@@ -24,17 +24,15 @@ To see a rank's node: `aidiag_rank_up * on (instance) group_left (node) aidiag_h
 
 
 def page(registry: Registry) -> str:
-    """The page."""
+    """The page. What two collectors give stands with the first of them."""
+    signals, events = dict(registry.signals), dict(registry.events)
     parts = [HEAD]
-    described: set[str] = set()
     for name, collector in COLLECTORS.items():
         parts.append(f"## {name}\n\n{_first_line(collector.__doc__)} Read every {collector.interval_seconds:g} s.\n")
-        parts += _tables(collector.signals, collector.events)
-        described |= {signal.name for signal in collector.signals} | {kind.name for kind in collector.events}
+        own_signals = [signals.pop(one.name) for one in collector.signals if one.name in signals]
+        parts += _tables(own_signals, [events.pop(kind.name) for kind in collector.events if kind.name in events])
     parts.append("## aidiag itself\n")
-    rest = [signal for signal in registry.signals.values() if signal.name not in described]
-    other_events = [kind for kind in registry.events.values() if kind.name not in described]
-    parts += _tables(rest, other_events)
+    parts += _tables(signals.values(), events.values())
     parts.append(
         _table(
             ("metric", "type", "labels", "meaning"),

@@ -7,15 +7,16 @@ fill the monitoring system; what is left out is counted.
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from aidiag import __version__
+from aidiag.collectors.metric import label_names, metric_name
 from aidiag.collectors.observation import Sample
 from aidiag.collectors.signal import Registry, Signal
-from aidiag.collectors.subject import Subject, SubjectKind
+from aidiag.collectors.subject import Subject
 from aidiag.diagnose.sidecar.snapshot import Snapshot
 from aidiag.rules.finding import Finding
 
@@ -24,30 +25,9 @@ Family: TypeAlias = CounterMetricFamily | GaugeMetricFamily
 SERIES_CAP = 20_000
 FINDINGS_CAP = 200
 
-SUBJECT_LABELS: Mapping[SubjectKind, tuple[str, ...]] = {
-    "job": ("job_id",),
-    "host": ("node",),
-    "rank": ("job_id", "rank"),
-    "gpu": ("node", "gpu"),
-    "port": ("node", "device", "port"),
-    "nic": ("node", "device"),
-    "link": ("node", "link"),
-}
-
-
-def label_names(signal: Signal) -> tuple[str, ...]:
-    """The labels of a signal's metric, in order."""
-    extra = (*signal.labels, "value") if signal.type == "text" else signal.labels
-    return (*SUBJECT_LABELS[signal.scope], *extra)
-
-
-def metric_name(signal: Signal) -> str:
-    """The name under which a signal is exported."""
-    return f"aidiag_{signal.name}_info" if signal.type == "text" else f"aidiag_{signal.name}"
-
 
 def subject_values(subject: Subject) -> tuple[str, ...]:
-    """The values of SUBJECT_LABELS for a subject."""
+    """The values of collectors.metric.SUBJECT_LABELS for a subject."""
     match subject.kind:
         case "job":
             return (subject.name,)

@@ -73,13 +73,14 @@ def test_rules_of_the_site_get_alert_and_page(tmp_path: Path) -> None:
 
 
 def test_broken_rule_ends_with_its_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A rule that cannot be read ends the command with 3 and one line that names file and line; nothing is written."""
+    """A rule that cannot be read ends the command with 3 and lines that name the place; nothing is written."""
     broken = tmp_path / "broken.yaml"
     broken.write_text((SITE_RULES / "scratch_full.yaml").read_text().replace("free < free_min", "fre < free_min"))
 
     assert main(["--out", str(tmp_path / "out"), "--rules", str(broken)]) == 3
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"{broken}:11:")
+    lines = capsys.readouterr().err.splitlines()
+    assert f"{broken}:11:7: when: unknown name fre; did you mean free?" in lines
+    assert all(line.startswith(f"{broken}:") for line in lines)
     assert not (tmp_path / "out").exists()
 
 
