@@ -59,6 +59,10 @@ class Line:
         """The line without escape sequences and NULs: what patterns and prefixes are matched on."""
         return self._visible.text
 
+    def position(self, start: int) -> int:
+        """Where in its source, in bytes, the character at `start` of the text stands."""
+        return self.offset + self._visible.raw_position(start)
+
     def quote(self, start: int = 0) -> str:
         """The line as it stands in the source, cut to TEXT_LIMIT characters around `start`, without margins."""
         raw = self._visible.raw
