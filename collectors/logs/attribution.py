@@ -72,10 +72,11 @@ class Processes:
     def __init__(self) -> None:
         self.tasks_are_launchers = False
         self._tasks: dict[int, tuple[str, int]] = {}
-        self._labelled: dict[tuple[str, int], int] = {}
+        self._labelled: dict[tuple[str, int], tuple[int, bool]] = {}
+        self._doubted: set[tuple[str, int, int]] = set()
         self._claims: dict[tuple[str, int], _Claim | None] = {}
         self._holders: dict[_Claim, tuple[str, int | None]] = {}
-        self._doubtful: set[int] = set()
+        self._contested: set[int] = set()
         self._hosts: dict[int, Counter[str]] = {}
 
     def see(self, host: str, pid: int) -> bool:
@@ -99,13 +100,26 @@ class Processes:
             self.tasks_are_launchers = True
         elif process and len(self._tasks) < PROCESSES_KEPT:
             self._tasks[task] = process
-        return None if self.tasks_are_launchers else task
+        if self.tasks_are_launchers or (process and not self.label(*process, task, by_task=True)):
+            return None
+        return task
 
-    def label(self, host: str, pid: int, rank: int) -> bool:
-        """Learn from a launcher's label; False when it contradicts an earlier one."""
-        if len(self._labelled) < PROCESSES_KEPT:
-            return self._labelled.setdefault((host, pid), rank) == rank
-        return self._labelled.get((host, pid), rank) == rank
+    def label(self, host: str, pid: int, rank: int, by_task: bool = False) -> bool:
+        """Learn from a launcher's label; False when it contradicts what is known, as a label on a torn line does.
+
+        Against the word of a communicator a label is believed when it comes a second time.
+        """
+        known = self.rank(host, pid)
+        if (host, pid) not in self._labelled and known not in (None, rank):
+            doubt = (host, pid, rank)
+            if doubt not in self._doubted:
+                if len(self._doubted) < PROCESSES_KEPT:
+                    self._doubted.add(doubt)
+                return False
+            known = None
+        if known is None and len(self._labelled) < PROCESSES_KEPT:
+            self._labelled[host, pid] = (rank, by_task)
+        return known in (None, rank)
 
     def claim(self, host: str, pid: int, device: int | None, rank: int, ranks: int) -> None:
         """Learn from a line of a communicator."""
@@ -114,7 +128,7 @@ class Processes:
         claim, key = _Claim(ranks, rank), (host, pid)
         holder = self._holders.setdefault(claim, (host, device))
         if holder != (host, device):
-            self._doubtful.add(ranks)
+            self._contested.add(ranks)
         known = self._claims.get(key, claim)
         if known is None or known.ranks < ranks:
             self._claims[key] = claim
@@ -123,14 +137,11 @@ class Processes:
 
     def rank(self, host: str, pid: int) -> int | None:
         """The rank of a process, None while it is not known for certain."""
-        if (host, pid) in self._labelled:
-            return self._labelled[host, pid]
-        if not self.tasks_are_launchers:
-            for task, process in self._tasks.items():
-                if process == (host, pid):
-                    return task
+        labelled = self._labelled.get((host, pid))
+        if labelled and not (labelled[1] and self.tasks_are_launchers):
+            return labelled[0]
         claim = self._claims.get((host, pid))
-        return claim.rank if claim and claim.ranks not in self._doubtful else None
+        return claim.rank if claim and claim.ranks not in self._contested else None
 
 
 class Attribution:
@@ -168,6 +179,8 @@ class Attribution:
             task = prefix.bare_task
         if task is not None:
             of_task = self._processes.task(task, prefix, (host, pid) if host and pid is not None else None)
+            if of_task is None and not self._processes.tasks_are_launchers:
+                return Origin(owner.rank, owner.local_rank, owner.host, owner.pid)
             rank = of_task if rank is None else rank
         if rank is None and host and pid is not None:
             rank = self._processes.rank(host, pid)

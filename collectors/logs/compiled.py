@@ -65,11 +65,13 @@ class Catalogue:
 
     def prefilter(self) -> Prefilter:
         """A prefilter of one's own: hyperscan's scratch space serves one scan at a time."""
-        if self._hyperscan:
-            # A wheel that loads may still fail on this CPU: then the standard library does it.
+        for database in [self._database, None] if self._database else [None]:
+            if not self._hyperscan:
+                break
+            # A wheel that loads may still fail on this CPU, and a database may be of another CPU: then go on without.
             with contextlib.suppress(Exception):
-                made = HyperscanPrefilter(self.texts, self._database)
-                self._database = self._database or made.dump()
+                made = HyperscanPrefilter(self.texts, database)
+                self._database = database or made.dump()
                 return made
         return StdlibPrefilter(self.texts)
 
@@ -105,8 +107,7 @@ def load(source: Path, folder: Path | None) -> Catalogue:
     key = hashlib.sha256(f"{FORMAT} {engine} ".encode() + data).hexdigest()[:32]
     path = folder / f"messages-{key}.bin" if folder else None
     if path and (cached := _read(path)):
-        with contextlib.suppress(Exception):  # made by a program that no longer fits
-            return Catalogue(cached.messages, cached.database)
+        return Catalogue(cached.messages, cached.database)
     made = Catalogue(catalogue.read_messages(data.decode(), source.name))
     if path:
         _write(path, _Cached(tuple(made.messages.values()), made.database()))
@@ -124,7 +125,8 @@ def _read(path: Path) -> _Cached | None:
         digest, payload = data[:32], data[32:]
         if hashlib.sha256(payload).digest() != digest:
             return None
-        return msgspec.msgpack.decode(payload, type=_Cached)
+        cached = msgspec.msgpack.decode(payload, type=_Cached)
+        return cached if cached.messages else None
     except (OSError, ValueError, msgspec.MsgspecError):
         return None
 

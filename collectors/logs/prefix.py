@@ -27,7 +27,7 @@ _LABEL = re.compile(
     rb"|\[pod/(?P<pod>[\w.-]{1,253})/[\w.-]{1,63}\][ ]?"  # kubectl logs --prefix
     rb"|(?P<host>" + _HOST + rb"):(?P<pid>\d{1,10}):\d{1,10} \[(?P<device>-?\d{1,10})\][ ]"
     rb"(?:[\w./-]{1,120}:\d{1,6}[ ](?:\([\w:~]{1,120}\)[ ])?)?(?:NCCL [A-Z]{4,7}[ ])?"  # NCCL
-    rb"|\[[VDIWEF](?:(?P<glog>\d{3,4} \d\d:\d\d:\d\d\.\d{1,9})(?:[ ]+\d{1,10})?)?[ ][\w./-]{1,200}:\d{1,6}\][ ]?"  # c10 glog
+    rb"|\[(?P<c10>[VDIWEF])(?:(?P<glog>\d{3,4} \d\d:\d\d:\d\d\.\d{1,9})(?:[ ]+\d{1,10})?)?[ ][\w./-]{1,200}:\d{1,6}\][ ]?"  # c10 glog
     rb"|[VDIWEF](?P<glog_bare>\d{4} \d\d:\d\d:\d\d\.\d{1,9})[ ]+(?P<glog_pid>\d{1,10})[ ][\w./-]{1,200}:\d{1,6}\][ ]"  # torch's loggers
     rb"|(?P<syslog>[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d) (?P<syslog_host>"
     + _HOST
@@ -67,6 +67,7 @@ class Prefix:
     end: int = 0
     content: int = 0
     whole: bool = True
+    stage: int = 0
     rank: int | None = None
     task: int | None = None
     local_rank: int | None = None
@@ -93,6 +94,14 @@ class Prefix:
 
 _HOSTS = ("host", "actor_host", "pod", "syslog_host", "kernel_host")
 _PIDS = ("pid", "actor_pid", "glog_pid")
+
+# Labels stand in this order, from that of the outermost program to that of the library that prints.
+_STAGES = {
+    **dict.fromkeys(("task", "pod", "actor_pid", "syslog_host", "kernel_host"), 1),
+    "local_rank": 2,
+    "rank": 3,
+    **dict.fromkeys(("pid", "c10", "glog_pid"), 4),
+}
 _STAMPS = ("iso", "iso_boxed", "glog", "glog_bare", "syslog", "ctime", "epoch")
 
 
@@ -133,17 +142,18 @@ def _labels(text: bytes, prefix: Prefix, limit: int, at: int = 0) -> int:
             prefix.bare_host = host["bare_host"].decode()
             at = host.end()
     while label := _LABEL.match(text, at, limit):
-        if label.end() == at:
-            break
         at = label.end()
         found = {name: value for name, value in label.groupdict().items() if value is not None}
         for name, value in found.items():
+            stage = _STAGES.get(name, prefix.stage)
+            prefix.whole = prefix.whole and stage >= prefix.stage
+            prefix.stage = stage
             if name in _STAMPS:
                 prefix.stamp = prefix.stamp or Stamp(name, value.decode())
             elif name in _HOSTS:
                 prefix._set("host", value.decode())
             elif name in _PIDS:
                 prefix._set("pid", int(value))
-            else:
+            elif name in ("rank", "task", "local_rank", "device"):
                 prefix._set(name, int(value))
     return at

@@ -59,6 +59,10 @@ class Line:
         """The line without escape sequences and NULs: what patterns and prefixes are matched on."""
         return self._visible.text
 
+    def position(self, start: int) -> int:
+        """Where in its source, in bytes, the character at `start` of the text stands."""
+        return self.offset + self._visible.raw_position(start)
+
     def quote(self, start: int = 0) -> str:
         """The line as it stands in the source, cut to TEXT_LIMIT characters around `start`, without margins."""
         raw = self._visible.raw
@@ -150,14 +154,16 @@ def _hits(text: bytes, announced: Mapping[int, Wording], partial: bool) -> Itera
     """
     taken: list[Hit] = []
     for _, wording in sorted(announced.items()):
-        for count, found in enumerate(wording.regex.finditer(text)):
-            if count == MATCHES_PER_WORDING:
+        at = 0
+        for _ in range(MATCHES_PER_WORDING):
+            found = wording.regex.search(text, at)
+            if found is None:
                 break
-            if partial and _may_grow(wording, found, text):
+            if any(found.end() > hit.start and found.start() < hit.end for hit in taken):
+                at = found.start() + 1
                 continue
-            if wording.message.alone and not _alone(text, found):
-                continue
-            if all(found.end() <= hit.start or found.start() >= hit.end for hit in taken):
+            at = max(found.end(), at + 1)
+            if not (partial and _may_grow(wording, found, text)) and (not wording.message.alone or _alone(text, found)):
                 taken.append(Hit(wording, found.start(), found.end(), _fields(wording, found)))
     return iter(sorted(taken, key=lambda hit: hit.start))
 

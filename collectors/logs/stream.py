@@ -27,7 +27,7 @@ BLOCKS_OPEN = 64
 _OTHER_PROCESS = re.compile(r"Process (\d{1,10}) has (\d{1,15}(?:\.\d{1,6})? ?[A-Za-z]{1,5}) memory in use")
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Open:
     """A block that is being read: whose it is, and how many lines went by since it began."""
 
@@ -98,11 +98,14 @@ class LogStream:
             hits: Iterable[Hit] = line.hits
             if self.reported and line.offset == first:
                 hits = self._fresh(line.hits)
-            yield from self._blocks_take(line, time)
+            before = list(self._blocks)
             for hit in hits:
                 if hit.wording.message.opens:
-                    self._open(line, hit)
-                else:
+                    yield from self._open(line, hit, time)
+            for opened in before:
+                yield from self._take(opened, line, time)
+            for hit in hits:
+                if not hit.wording.message.opens:
                     yield from self._event_of(line, hit, time)
         self.reported = ()
 
@@ -159,7 +162,7 @@ class LogStream:
             fields,
             origin.unix,
             place,
-            line.offset + start,
+            line.position(start),
         )
 
     def _subject(self, kind: str, rank: int | None, host: str) -> Subject | None:
@@ -173,7 +176,7 @@ class LogStream:
 
     # blocks of several lines
 
-    def _open(self, line: Line, hit: Hit) -> None:
+    def _open(self, line: Line, hit: Hit, time: float | None) -> Iterator[Event]:
         message = hit.wording.message
         labels, start = self._attribution.labels(line)
         same = [one for one in self._blocks if one.message.opens == message.opens and one.labels == labels]
@@ -182,21 +185,21 @@ class LogStream:
             return
         for one in same:
             self._blocks.remove(one)
+            yield from self._outcomes(one, one.block.close(), time)
         block = block_type(hit.fields, bool(same))
         block.take(line, start, decode(line.text[start:]).rstrip())
         self._blocks.append(_Open(message, block, labels, self._attribution.origin(line, hit.start)))
 
-    def _blocks_take(self, line: Line, time: float | None) -> Iterator[Event]:
-        if not self._blocks:
+    def _take(self, opened: _Open, line: Line, time: float | None) -> Iterator[Event]:
+        if opened not in self._blocks:
             return
         labels, start = self._attribution.labels(line)
-        content = decode(line.text[start:]).rstrip()
-        for opened in list(self._blocks):
-            opened.lines += 1
-            if opened.labels == labels:
-                yield from self._outcomes(opened, opened.block.take(line, start, content), time)
-            if opened.block.over or opened.lines > BLOCK_LINES:
-                self._blocks.remove(opened)
+        opened.lines += 1
+        if opened.labels == labels:
+            content = decode(line.text[start:]).rstrip()
+            yield from self._outcomes(opened, opened.block.take(line, start, content), time)
+        if opened.block.over or opened.lines > BLOCK_LINES:
+            self._blocks.remove(opened)
 
     def _outcomes(self, opened: _Open, outcomes: list[Outcome], time: float | None) -> Iterator[Event]:
         for outcome in outcomes:

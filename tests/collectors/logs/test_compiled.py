@@ -1,0 +1,132 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from aidiag.collectors.logs import compiled, prefilter
+from aidiag.collectors.logs.catalogue import MESSAGES, CatalogueError
+from aidiag.collectors.logs.compiled import Catalogue, load
+from aidiag.collectors.logs.lines import Block
+from aidiag.collectors.logs.prefilter import HyperscanPrefilter, StdlibPrefilter
+from aidiag.collectors.logs.scanner import Scanner
+
+LINE = b"RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
+
+
+def found(catalogue: Catalogue) -> list[str]:
+    """What a catalogue finds in LINE."""
+    return [hit.wording.message.id for line in Scanner(catalogue).scan(Block(LINE, 0, 1)) for hit in line.hits]
+
+
+def test_a_second_load_reads_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a cache nothing is parsed or checked again, and the same is found."""
+    first = load(MESSAGES, tmp_path / "cache")
+    monkeypatch.setattr(compiled.catalogue, "read_messages", None)
+    second = load(MESSAGES, tmp_path / "cache")
+    assert found(first) == found(second) == ["cuda-oom"]
+    assert list(first.messages) == list(second.messages)
+    assert first.texts == second.texts
+    (file,) = (tmp_path / "cache").iterdir()
+    assert file.stat().st_mode & 0o077 == 0
+    assert (tmp_path / "cache").stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.usefixtures("needs_hyperscan")
+def test_the_cached_database_is_scanned_without_compiling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What lies in the cache is the compiled database itself."""
+    load(MESSAGES, tmp_path)
+    second = load(MESSAGES, tmp_path)
+    assert isinstance(second.prefilter(), HyperscanPrefilter)
+    made = HyperscanPrefilter(second.texts, second.database())
+    assert (len(LINE) - 9, second.texts.index(b" out of memory. Tried to allocate ")) in made.find(LINE)
+
+
+@pytest.mark.parametrize("damage", [b"", b"x" * 100, None])
+def test_a_damaged_cache_is_ignored_and_replaced(tmp_path: Path, damage: bytes | None) -> None:
+    """Emptied, overwritten, or with one byte changed."""
+    load(MESSAGES, tmp_path)
+    (file,) = tmp_path.iterdir()
+    whole = file.read_bytes()
+    file.write_bytes(whole[:1000] + bytes([whole[1000] ^ 1]) + whole[1001:] if damage is None else damage)
+    assert found(load(MESSAGES, tmp_path)) == ["cuda-oom"]
+    assert file.read_bytes() == whole
+
+
+@pytest.mark.usefixtures("needs_hyperscan")
+def test_a_database_of_another_cpu_is_compiled_afresh(tmp_path: Path) -> None:
+    """A home folder may be shared by hosts of several kinds."""
+    first = load(MESSAGES, tmp_path)
+    (file,) = tmp_path.iterdir()
+    compiled._write(file, compiled._Cached(tuple(first.messages.values()), b"not a database"))
+    second = load(MESSAGES, tmp_path)
+    assert isinstance(second.prefilter(), HyperscanPrefilter)
+    assert found(second) == ["cuda-oom"]
+    other = HyperscanPrefilter([b"something else"]).dump()
+    compiled._write(file, compiled._Cached(tuple(first.messages.values()), other))
+    assert found(load(MESSAGES, tmp_path)) == ["cuda-oom"]
+
+
+def test_a_cache_that_is_a_link_or_cannot_be_written_is_no_trouble(tmp_path: Path) -> None:
+    """Neither a link in place of the file, nor a file in place of the folder."""
+    load(MESSAGES, tmp_path / "a")
+    (file,) = (tmp_path / "a").iterdir()
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / file.name).symlink_to(file)
+    assert compiled._read(tmp_path / "b" / file.name) is None
+    assert compiled._read(file) is not None
+    (tmp_path / "c").write_text("a file")
+    assert found(load(MESSAGES, tmp_path / "c")) == ["cuda-oom"]
+    assert found(load(MESSAGES, None)) == ["cuda-oom"]
+
+
+def test_a_changed_catalogue_is_read_afresh(tmp_path: Path) -> None:
+    """The key of the cache is what the catalogue holds."""
+    mine = tmp_path / "mine.yaml"
+    text = MESSAGES.read_text()
+    mine.write_text(text)
+    load(mine, tmp_path / "cache")
+    mine.write_text(text.replace("id: cuda-oom\n", "id: mine\n"))
+    assert found(load(mine, tmp_path / "cache")) == ["mine"]
+    mine.write_text(text.replace("kind: cuda_out_of_memory", "kind: nothing"))
+    with pytest.raises(CatalogueError, match=r"mine\.yaml:\d+: no event kind nothing"):
+        load(mine, tmp_path / "cache")
+
+
+@pytest.mark.parametrize("broken", ["import", "database"])
+def test_without_a_working_hyperscan_the_standard_library_does_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
+    """Where the module does not load, or loads and fails, the results are the same."""
+
+    def fails(*_: object, **__: object) -> None:
+        raise ImportError("illegal instruction")
+
+    if broken == "import":
+        monkeypatch.setattr(prefilter.importlib, "import_module", fails)
+    else:
+        monkeypatch.setattr(compiled, "HyperscanPrefilter", fails)
+    catalogue = load(MESSAGES, tmp_path)
+    assert isinstance(catalogue.prefilter(), StdlibPrefilter)
+    assert found(catalogue) == found(load(MESSAGES, tmp_path)) == ["cuda-oom"]
+
+
+def test_the_cache_folder_follows_xdg(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """$XDG_CACHE_HOME/aidiag, else ~/.cache/aidiag."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert compiled.cache_folder() == tmp_path / "aidiag"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert compiled.cache_folder() == tmp_path / ".cache" / "aidiag"
+
+
+def test_importing_the_collectors_loads_no_catalogue_and_no_hyperscan() -> None:
+    """`aidiag check` does not pay for logs."""
+    program = (
+        "import sys, aidiag.collectors as c; c.registry();"
+        "assert 'hyperscan' not in sys.modules;"
+        "from aidiag.collectors.logs import compiled;"
+        "assert compiled.load_catalogue.cache_info().currsize == 0"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, env={**os.environ, "PYTHONPATH": "."})
