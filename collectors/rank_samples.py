@@ -67,7 +67,8 @@ def _steps(record: Record, state: State, subject: Subject, now: float, split: Co
     yield Sample("step_seconds_total", subject, state.step_seconds, now)
     yield Sample("batches_total", subject, float(state.batches), now)
     late, wire = split.seconds((record.identity.job_id, record.identity.rank))
-    for phase, seconds in state.phase_seconds.items():
+    # Checkpoints and evaluations are always watched: where there has been none, the time is known to be zero.
+    for phase, seconds in {"checkpoint": 0.0, "evaluation": 0.0, **state.phase_seconds}.items():
         if phase != "comm":
             yield Sample("step_phase_seconds_total", subject, seconds, now, labels(phase=phase))
     if "comm" in state.phase_seconds:
@@ -88,6 +89,7 @@ def _loaders(loaders: tuple[LoaderRecord, ...], subject: Subject, now: float) ->
     for loader in loaders:
         name = labels(loader=loader.name if names[loader.name] == 1 else f"{loader.name}#{loader.index}")
         yield Sample("loader_wait_seconds_total", subject, loader.wait_seconds, now, name)
+        yield Sample("loader_behind_batches_total", subject, float(loader.behind_batches), now, name)
         yield Sample("loader_batches_total", subject, float(loader.batches), now, name)
         yield Sample("loader_workers", subject, float(loader.workers), now, name)
         if loader.queue_batches is not None:

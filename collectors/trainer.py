@@ -70,6 +70,14 @@ SIGNALS: tuple[Signal, ...] = (
     ),
     Signal("loader_batches_total", "counter", "count", "rank", "Batches that a loader gave", labels=("loader",)),
     Signal(
+        "loader_behind_batches_total",
+        "counter",
+        "count",
+        "rank",
+        "Steps in which a loader was still at work when the rank began to wait for its peers",
+        labels=("loader",),
+    ),
+    Signal(
         "loader_workers",
         "gauge",
         "count",

@@ -26,6 +26,8 @@ from aidiag.rules.window import Window
 TICK_SECONDS = 1.0
 ALIVE_SECONDS = 30.0
 EVENTS_KEPT = 500
+LOOK_BACK_SECONDS = 60.0
+"""Events from so long before the start still count: a job may have begun before its sidecar did."""
 
 log = logging.getLogger(__name__)
 
@@ -76,6 +78,7 @@ class Sidecar:
         self._snapshot: Snapshot | None = None
         self._stop = threading.Event()
         self._turned = clock.monotonic()
+        self._since = self._turned - LOOK_BACK_SECONDS
 
     @property
     def snapshot(self) -> Snapshot | None:
@@ -145,6 +148,8 @@ class Sidecar:
         return rank_rows(self._latest.ranks(), unix_offset)
 
     def _take(self, observation: Observation) -> None:
+        if isinstance(observation, Event) and observation.time is not None and observation.time < self._since:
+            return  # the kernel's log, for one, still holds what happened before this job
         self._window.add(observation)
         match observation:
             case Sample():

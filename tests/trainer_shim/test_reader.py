@@ -60,7 +60,7 @@ def written(path: Path, steps: int = 5) -> Timeline:
         timeline.batches += 1
         timeline.tell_loss(1 / step)
         timeline.optimizer_ended(1, clock())
-    counts = layout.LOADER_COUNTS.pack(5_000_000_000, 0, 7, 1, 2)
+    counts = layout.LOADER_COUNTS.pack(5_000_000_000, 0, 7, 1, 3, 2)
     facts = layout.LOADER_FACTS.pack(b"Images", b"ImageFolder", 2, 2, layout.ROLE_TRAINING)
     timeline.loaders = 1
     writer.loader(0, counts + facts + layout.PID.pack(11) + layout.PID.pack(12))

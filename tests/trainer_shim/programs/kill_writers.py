@@ -40,7 +40,7 @@ def write(environ: dict[str, str], acknowledge: int) -> None:
         n += 1
         writer.stamp(layout.OTHER, n)
         writer.step(n, layout.STEP_HEAD.pack(n, n, n & 0xFFFFFFFF, 0, 0) + layout.SPENT.pack(*[n] * len(layout.PHASES)))
-        writer.loader(0, layout.LOADER_COUNTS.pack(n, n, n, n, -1) + layout.LOADER_FACTS.pack(b"l", b"k", 0, 0, 1))
+        writer.loader(0, layout.LOADER_COUNTS.pack(n, n, n, n, n, -1) + layout.LOADER_FACTS.pack(b"l", b"k", 0, 0, 1))
         writer.state(state(n))
         if n % 16 == 0:
             os.write(acknowledge, struct.pack("<I", n))
