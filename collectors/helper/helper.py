@@ -160,15 +160,15 @@ class Helper:
             if answer is not None:
                 return answer
             left = min(self._call.since + deadline, last_word) - self._clock()
-            if left <= 0:
+            if left <= 0 and not self._heard(pipes):
                 self.timeouts += 1
                 raise self._hung()
-            if not pipes.wait_for_output(left) and pipes.closed():
+            if left > 0 and not pipes.wait_for_output(left) and pipes.closed():
                 raise self._died(pipes)
         raise AssertionError("there is a call under way")
 
     def _take(self, pipes: HelperPipes) -> dict[str, Any] | None:
-        """The answer to the call under way, if it has come. Keeps what the helper says that it is doing."""
+        """The answer to the call under way, if it has come."""
         call = self._call
         try:
             messages = pipes.messages() if call else []
@@ -176,14 +176,18 @@ class Helper:
             self._kill()
             raise
         for message in messages:
-            if call is None or message.get("id", 0) != call.number:
-                continue
-            if "doing" in message:
-                call.doing, call.since = str(message["doing"]), self._clock()
-            else:
+            if call and message.get("id", 0) == call.number:
                 self._call = None
                 return message
         return None
+
+    def _heard(self, pipes: HelperPipes) -> bool:
+        """Whether the helper has gone on to something else since it was last looked at."""
+        note, call = pipes.note(), self._call
+        if note is None or call is None or note[1] <= call.since:
+            return False
+        call.doing, call.since = note
+        return True
 
     def _settle(self) -> None:
         """See whether a pending call has come back, or the process has ended, or patience has."""
@@ -191,7 +195,7 @@ class Helper:
             return
         if self._pipes.ended():
             self._forget(self._pipes, died=not self._call or self._clock() - self._call.since <= self._patience)
-        elif self._call and self._clock() - self._call.since > self._patience:
+        elif self._call and not self._heard(self._pipes) and self._clock() - self._call.since > self._patience:
             self._kill()
 
     def _kill(self) -> bool:

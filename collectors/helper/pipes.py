@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aidiag.collectors.errors import CollectorError
+from aidiag.collectors.helper.process import NOTE, NOTE_LIMIT_BYTES
 
 if TYPE_CHECKING:
     from subprocess import Popen
@@ -43,22 +44,25 @@ class HelperPipes:
         if not sys.executable:
             raise CollectorError("this Python does not know its own executable, so no helper can be started")
         options = ["-I"] if packages else ["-I", "-S"]
+        self._notes = os.memfd_create("aidiag-helper")
         self._errors, child_errors = os.pipe()
         os.set_blocking(self._errors, False)
         os.set_blocking(child_errors, False)  # a chatty library loses text instead of blocking
         try:
             self._process: Popen[bytes] = subprocess.Popen(
-                [sys.executable, *options, str(PROCESS_SCRIPT), str(script)],
+                [sys.executable, *options, str(PROCESS_SCRIPT), str(script), str(self._notes)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=child_errors,
                 cwd="/",
                 env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", **library_path(), **environ},
+                pass_fds=(self._notes,),
                 start_new_session=True,
                 bufsize=0,
             )
         except OSError as error:
             os.close(self._errors)
+            os.close(self._notes)
             raise CollectorError(f"a helper process cannot be started: {error}") from error
         finally:
             os.close(child_errors)
@@ -75,9 +79,21 @@ class HelperPipes:
 
     def send(self, message: Mapping[str, object]) -> None:
         """Hand over one message. Raises OSError where the process has ended or takes nothing."""
+        os.pwrite(self._notes, bytes(NOTE.size), 0)
         line = json.dumps(message).encode() + b"\n"
         if os.write(self._input, line) < len(line):
             raise BlockingIOError("the pipe is full")
+
+    def note(self) -> tuple[str, float] | None:
+        """What the helper said that it was about to do, and when by CLOCK_MONOTONIC; None where it has said nothing
+        since the last request.
+        """
+        data = os.pread(self._notes, NOTE.size + NOTE_LIMIT_BYTES, 0)
+        if len(data) < NOTE.size:
+            return None
+        time, length = NOTE.unpack_from(data)
+        text = data[NOTE.size : NOTE.size + length].decode(errors="backslashreplace")
+        return (text, time) if text else None
 
     def messages(self) -> list[dict[str, Any]]:
         """The whole messages that have come since the last call. Raises CollectorError where one has no end."""
@@ -142,6 +158,7 @@ class HelperPipes:
         except OSError:
             lines = []
         os.close(self._errors)
+        os.close(self._notes)
         for stream in (self._process.stdin, self._process.stdout):
             if stream:
                 with contextlib.suppress(OSError):

@@ -4,15 +4,20 @@ It loads a script, whose `VERBS` (name -> function) it then serves until its sta
 `doing(text)` among its globals: told before each call that may block, it lets the other side name the call that does
 not return, and counts as a sign of life.
 
-One JSON object a line. In: `{"id", "verb", "arguments"}`. Out: `{"ready": true}` once, `{"id", "doing"}` any number of
-times, then `{"id", "value"}` or `{"id", "error": {"type", "reason", "remedy"}}`. The type is the name of a class in
-`errors.py`: an exception of that name (the script may define it) keeps it, PermissionError is NotPermittedError.
+One JSON object a line. In: `{"id", "verb", "arguments"}`. Out: `{"ready": true}` once, then for each request
+`{"id", "value"}` or `{"id", "error": {"type", "reason", "remedy"}}`. The type is the name of a class in `errors.py`: an
+exception of that name (the script may define it) keeps it, PermissionError is NotPermittedError. What `doing` was told
+last lies in a file in memory (the second argument): CLOCK_MONOTONIC and the length of the text, then the text.
 """
 
 import json
 import os
+import struct
 import sys
+import time
 
+NOTE = struct.Struct("=dI")
+NOTE_LIMIT_BYTES = 400
 ERROR_TYPES = ("CollectorError", "HungError", "NotPermittedError", "UnavailableError")
 
 
@@ -26,11 +31,10 @@ def describe(error: BaseException) -> dict[str, str]:
     return {"type": kind, "reason": f"{name}: {error}", "remedy": ""}
 
 
-def main(script: str) -> None:
-    """Serve the verbs of a script on the standard streams."""
+def main(script: str, notes: int) -> None:
+    """Serve the verbs of a script on the standard streams, and keep notes in a file."""
     answers = os.dup(1)  # whatever a library prints must not land between the answers
     os.dup2(2, 1)
-    number = 0
 
     def say(**message: object) -> None:
         rest = json.dumps(message).encode() + b"\n"
@@ -38,7 +42,8 @@ def main(script: str) -> None:
             rest = rest[os.write(answers, rest) :]
 
     def doing(text: str) -> None:
-        say(id=number, doing=text)
+        data = text.encode(errors="backslashreplace")[:NOTE_LIMIT_BYTES]
+        os.pwrite(notes, NOTE.pack(time.monotonic(), len(data)) + data, 0)
 
     names: dict[str, object] = {"__name__": "aidiag_helper", "__file__": script, "doing": doing}
     with open(script, "rb") as file:
@@ -57,4 +62,4 @@ def main(script: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1], int(sys.argv[2]))

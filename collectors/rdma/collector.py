@@ -77,8 +77,8 @@ SIGNALS: tuple[Signal, ...] = (
 
 EVENTS: tuple[EventKind, ...] = ()
 
-SLOW_ROUNDS = 12
-"""What hardly changes (GID table, interface, MTU) is read at each twelfth collection: once a minute."""
+SLOW_ROUNDS = 6
+"""What hardly changes (GID table, interface, MTU) is read at each sixth collection: once a minute."""
 GID_KINDS = ("IB/RoCE v1", "RoCE v2")
 
 
@@ -96,7 +96,7 @@ class RdmaCollector:
     """RDMA ports as sysfs shows them: state, rate, MTU, counters, and whether the job uses them."""
 
     name: ClassVar[str] = "rdma"
-    interval_seconds: ClassVar[float] = 5.0
+    interval_seconds: ClassVar[float] = 10.0
     signals: ClassVar[tuple[Signal, ...]] = SIGNALS
     events: ClassVar[tuple[EventKind, ...]] = EVENTS
 
