@@ -40,12 +40,15 @@ def _findings(matchers: str) -> str:
 
 
 def _since(explained: str) -> str:
-    """When each active finding was first seen in the shown range, as Unix milliseconds (Grafana's dates)."""
+    """When each active finding was first seen in the shown range, as Unix milliseconds (Grafana's dates).
+
+    The subquery looks once a minute; of a finding that is newer than its last look the last scrape is taken.
+    """
     matchers = f'explained="{explained}"'
+    seen = f'timestamp(aidiag_finding_active{{job_id=~"$job_id|",{matchers}}})'
     return (
         "1000 * min by (rule, severity, scope, target, node, rank, cause) ("
-        f'min_over_time(timestamp(aidiag_finding_active{{job_id=~"$job_id|",{matchers}}})[$__range:1m])'
-        f" and {_findings(matchers)})"
+        f"(min_over_time({seen}[$__range:1m]) or {seen}) and {_findings(matchers)})"
     )
 
 

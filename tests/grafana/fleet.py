@@ -40,6 +40,7 @@ PHASES: Mapping[str, tuple[float, float]] = {  # seconds a step: of ranks 0-2, o
     "other": (0.01, 0.01),
 }
 FINDING_BEGINS = 300
+FRESH_FINDING_BEGINS = SECONDS - 30
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,7 @@ SLOW_LOADER = finding(
 REMARK = finding("cold_cache", "info", None, cause="cold_cache")
 FULL_DISK = finding("disk_full", "warning", Culprit("host", hosts=("node-a",)), cause="disk_full")
 ELSEWHERE = finding("disk_full", "warning", Culprit("host", hosts=("node-c",)), cause="disk_full")
+SMALL_MTU = finding("mtu_host", "critical", Culprit("nic", hosts=("node-b",), targets=("eth0",)), cause="mtu_mismatch")
 IDLE_GPU = finding(
     "low_gpu_utilization",
     "warning",
@@ -197,12 +199,13 @@ def snapshot(node: str, elapsed: float) -> Snapshot:
     begun = elapsed >= FINDING_BEGINS
     sick = node == "node-b" and begun
     findings = {"node-a": (FULL_DISK,), "node-b": (SLOW_LOADER, REMARK), "node-c": (ELSEWHERE,)}
+    fresh = (SMALL_MTU,) if node == "node-b" and elapsed >= FRESH_FINDING_BEGINS else ()
     return Snapshot(
         host=node,
         monotonic=elapsed,
         unix=START + elapsed,
         samples=samples,
-        findings=findings[node] if begun else (),
+        findings=(*findings[node], *fresh) if begun else (),
         consequences=(IDLE_GPU,) if sick else (),
         raised={"input_bound": 1, "low_gpu_utilization": 1} if sick else {},
         severities=SEVERITIES,

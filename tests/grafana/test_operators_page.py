@@ -10,8 +10,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from aidiag.collectors import registry
 from aidiag.diagnose import config
 from aidiag.grafana.alerts import SCRAPE_JOB
+from aidiag.rules.loader import load_rules
+from aidiag.rules.waivers import load_waivers
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "operators.md"
@@ -58,6 +61,17 @@ def test_aidiag_takes_its_settings(tmp_path: Path) -> None:
     path.write_text(example("config").replace("listen", "lisen"))
     with pytest.raises(config.ConfigError, match="lisen"):
         config.load(path, usual=())
+
+
+def test_aidiag_takes_its_waivers(tmp_path: Path) -> None:
+    """The waivers are read without a complaint, and each names a rule that there is."""
+    path = tmp_path / "waivers.yaml"
+    path.write_text(example("waivers"))
+    waivers, errors = load_waivers(path)
+
+    assert [] == errors
+    assert {waiver.id for waiver in waivers} <= {rule.id for rule in load_rules([], registry()).rules}
+    assert ["eth1"] == [waiver.target for waiver in waivers]
 
 
 def test_what_it_links_to_is_there() -> None:

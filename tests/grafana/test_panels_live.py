@@ -29,12 +29,13 @@ TRUTH: Mapping[tuple[str, str], Mapping[str, float]] = {
     ("Step rate", "median rank"): {"median rank": 2},
     ("Step time", "median rank"): {"median rank": 0.49},
     ("Since the last step", "all ranks"): {"all ranks": 3},
-    ("Findings", "active"): {"active": 2},
+    ("Findings", "active"): {"active": 3},
     ("State of each rank", "rank {{rank}}"): {"rank 0": 4, "rank 1": 4, "rank 2": 5, "rank 3": 4},
     ("Active findings", "{{rule}}"): {
         "input_bound": FINDING_SEEN,
         "cold_cache": FINDING_SEEN,
         "disk_full": FINDING_SEEN,
+        "mtu_host": 1000.0 * fleet.END,  # newer than the last look of the subquery
     },
     ("Consequences", "{{rule}}"): {"low_gpu_utilization": FINDING_SEEN},
     ("Where the step's time goes", "{{phase}}"): {
