@@ -43,7 +43,7 @@ def split(data: bytes, sizes: list[int], cap: int = CAP) -> tuple[list[tuple[int
     for block in blocks:
         line = block.line
         for text in block.data.decode("utf-8", "backslashreplace").splitlines(keepends=True):
-            found.append((line, text.splitlines()[0] if text.splitlines() else ""))
+            found.append((line, text.splitlines()[0].lstrip("\0") if text.splitlines() else ""))
             line += 1
     return [one for one in found if one[1].strip("\0")], splitter.dropped_bytes
 
@@ -61,7 +61,7 @@ def test_blocks_hold_every_line_once_with_its_number(data: bytes, sizes: list[in
     """However a stream is cut into chunks, each short line comes once, with the number that Python gives it."""
     expected = python_lines(data)
     found, _ = split(data, sizes, cap=4096)
-    texts = {number: text.lstrip("\0") for number, text in found}
+    texts = dict(found)
     for number, text in enumerate(expected, 1):
         if text.strip("\0"):
             assert texts[number] == text.lstrip("\0")
