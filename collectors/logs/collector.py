@@ -83,7 +83,8 @@ class LogsCollector:
 
     def marks(self) -> list[Mark]:
         """How far each file has been read."""
-        return [mark for followed in self._followed.values() for mark in followed.marks()]
+        unused = [mark for marks in self._marks.values() for mark in marks]
+        return [mark for followed in self._followed.values() for mark in followed.marks()] + unused
 
     def collect(self) -> Iterable[Observation]:
         """What the logs say that was not there at the last call."""
@@ -208,7 +209,7 @@ class Followed:
     """One path that is followed, and a stream for each file that has or had this name."""
 
     def __init__(self, collector: LogsCollector, path: Path, kind: str, marks: Sequence[Mark]) -> None:
-        self.tail = Tail(path, marks)
+        self.tail = Tail(path, marks, self._mark)
         self.kind = kind
         self._collector = collector
         self._streams: dict[OpenFile, LogStream] = {}
@@ -237,21 +238,24 @@ class Followed:
             if file not in open_files:
                 del self._streams[file]
 
-    def marks(self) -> Iterator[Mark]:
-        """Where reading each open file may go on."""
-        for file in self.tail.files:
-            stream = self._streams.get(file)
-            if stream is not None:
-                offset, line = stream.splitter.position
-                yield Mark(
-                    path=str(self.tail.path),
-                    device=file.key[0],
-                    inode=file.key[1],
-                    fingerprint=file.fingerprint,
-                    offset=offset,
-                    line=line if stream.numbered else None,
-                    reported=stream.reported,
-                )
+    def marks(self) -> list[Mark]:
+        """Where reading each file may go on."""
+        return [self._mark(file) for file in self.tail.files] + self.tail.waiting
+
+    def _mark(self, file: OpenFile) -> Mark:
+        stream = self._streams.get(file)
+        if stream is None and file.mark is not None:
+            return file.mark
+        offset, line = stream.splitter.position if stream else (0, 1)
+        return Mark(
+            path=str(self.tail.path),
+            device=file.key[0],
+            inode=file.key[1],
+            fingerprint=file.fingerprint,
+            offset=offset,
+            line=line if stream is None or stream.numbered else None,
+            reported=stream.reported if stream else (),
+        )
 
     def _stream(self, file: OpenFile, chunk: Chunk) -> LogStream:
         if file not in self._streams or chunk.restarted or chunk.skipped_bytes:

@@ -38,12 +38,15 @@ class PatternError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """A type of field: its expression, how its text becomes a value, and whether its end is loose."""
+    """A type of field: its expression, and how its text becomes a value.
+
+    The end of a `loose` one is where the text behind it begins; a `closed` one cannot go on where it has ended.
+    """
 
     expression: str
     value: Callable[[str], FieldValue]
     loose: bool = False
-    fixed: bool = False
+    closed: bool = False
 
 
 def size_bytes(text: str) -> int:
@@ -60,7 +63,7 @@ TYPES: Mapping[str, Type] = {
     "int": Type(r"-?\d{1,19}", int),
     "float": Type(r"-?\d{1,15}(?:\.\d{1,9})?", float),
     "hex": Type(r"(?:0x)?[0-9a-fA-F]{1,32}|\(nil\)", _text),
-    "size": Type(r"\d{1,15}(?:\.\d{1,6})? ?(?:bytes|[KMGTkmgt]i?[Bb]|B)", size_bytes),
+    "size": Type(r"\d{1,15}(?:\.\d{1,6})? ?(?:bytes|[KMGTkmgt]i?[Bb]|B)", size_bytes, closed=True),
     "digits": Type(r"\d{1,19}", _text),
     "version": Type(r"\d{1,3}\.\d{1,4}(?:\.\d{1,4})?(?:\.\d{1,4})?", _text),
     "task": Type(r"[^\s\[\](){}]{1,16}", _text),
@@ -201,7 +204,7 @@ class _Reader:
 
     def _field(self, name: str, sign: str, kind: str) -> Field:
         if sign == "=":
-            type_ = Type("|".join(re.escape(word) for word in kind.split("|")), _text, fixed=True)
+            type_ = Type("|".join(re.escape(word) for word in kind.split("|")), _text, closed=True)
         elif kind in TYPES:
             type_ = TYPES[kind]
         elif re.fullmatch(r"[A-Za-z]\w*\*", kind):

@@ -170,7 +170,7 @@ def _hits(text: bytes, announced: Mapping[int, Wording], partial: bool) -> Itera
 
 def _may_grow(wording: Wording, found: re.Match[bytes], text: bytes) -> bool:
     cut = (
-        found.end(field.group) == len(text) for field in wording.fields if not (field.type.loose or field.type.fixed)
+        found.end(field.group) == len(text) for field in wording.fields if not (field.type.loose or field.type.closed)
     )
     return wording.message.alone or any(cut)
 

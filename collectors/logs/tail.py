@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,7 +70,6 @@ class OpenFile:
         self.at_end = False
         self._descriptor = descriptor
         self._head = b""
-        self._fresh = True
 
     @property
     def fingerprint(self) -> str:
@@ -83,7 +82,7 @@ class OpenFile:
         same = self.key == (mark.device, mark.inode) and os.fstat(self._descriptor).st_size >= mark.offset
         if not same or os.pread(self._descriptor, len(head), 0) != head:
             return False
-        self._head, self.offset, self.mark, self._fresh = head, mark.offset, mark, False
+        self._head, self.offset, self.mark = head, mark.offset, mark
         return True
 
     def read(self, budget: int) -> Iterator[Chunk]:
@@ -91,7 +90,7 @@ class OpenFile:
         found = os.fstat(self._descriptor)
         restarted = found.st_size < self.offset or os.pread(self._descriptor, len(self._head), 0) != self._head
         if restarted:
-            self.offset, self._head, self._fresh = 0, b"", True
+            self.offset, self._head = 0, b""
         if len(self._head) < FINGERPRINT_BYTES:
             self._head = os.pread(self._descriptor, FINGERPRINT_BYTES, 0)
         hole = self._over_hole(found)
@@ -100,7 +99,6 @@ class OpenFile:
         if behind > LAG_BYTES:
             skipped = behind - TURN_BYTES
             self.offset += skipped
-        self._fresh = False
         while budget > 0:
             data = os.pread(self._descriptor, min(CHUNK_BYTES, budget), self.offset)
             self.at_end = not data
@@ -133,15 +131,23 @@ class OpenFile:
 
 
 class Tail:
-    """Follows a path: the file that has its name now, and for a while those that had it before."""
+    """Follows a path: the file that has its name now, and for a while those that had it before.
 
-    def __init__(self, path: Path, marks: Sequence[Mark] = ()) -> None:
+    `marks` are where to go on after a restart. `mark_of` gives the mark of a file that has to be closed for an error, so
+    that it is taken up again where it was left.
+    """
+
+    def __init__(
+        self, path: Path, marks: Sequence[Mark] = (), mark_of: Callable[[OpenFile], Mark] | None = None
+    ) -> None:
         self.path = path
+        self.waiting = list(marks)
+        """Marks whose files have not been looked for yet."""
         self.refused: str = "there is no such file"
         """Why nothing is read, empty while a file is."""
         self._current: OpenFile | None = None
         self._draining: list[tuple[OpenFile, float]] = []
-        self._marks = list(marks)
+        self._mark_of = mark_of
 
     @property
     def files(self) -> list[OpenFile]:
@@ -150,7 +156,7 @@ class Tail:
 
     def poll(self, now: float, budget: int = TURN_BYTES) -> Iterator[tuple[OpenFile, Chunk]]:
         """What was added to any of the files, oldest file first. A file that fails is closed and opened again later."""
-        if self._marks:
+        if self.waiting:
             self._resume(now)
         if self._current is None:
             self._current = self._open()
@@ -180,6 +186,8 @@ class Tail:
                 yield file, chunk
         except OSError as error:  # ESTALE, EIO: the file may come back under its name
             self.refused = os.strerror(error.errno or errno.EIO)
+            if self._mark_of:
+                self.waiting.append(self._mark_of(file))
             file.close()
             self._draining = [(other, since) for other, since in self._draining if other is not file]
             if self._current is file:
@@ -207,10 +215,11 @@ class Tail:
 
     def _resume(self, now: float) -> None:
         """Take up marked files again, under the path or under the name that rotation gave them."""
-        marks, self._marks = self._marks, []
-        self._current = self._open()
+        marks, self.waiting = self.waiting, []
+        fresh = self._current is None
+        self._current = self._current or self._open()
         for mark in marks:
-            if self._current is not None and self._current.mark is None and self._current.resume(mark):
+            if fresh and self._current is not None and self._current.mark is None and self._current.resume(mark):
                 continue
             for sibling in self._siblings(mark):
                 with contextlib.suppress(OSError):
