@@ -24,7 +24,7 @@ EVENTS: tuple[EventKind, ...] = (
     EventKind("gpu_off_bus", "gpu", "The driver lost a GPU; stands beside Xid 79 or alone", ("pci_bus_id", "detail")),
     EventKind("sxid", "host", "The driver reported an SXid of an NVSwitch", ("sxid", "switch", "pci_bus_id", "detail")),
     EventKind(
-        "kernel_oom_kill",
+        "host_oom_kill",
         "host",
         "The kernel killed a process to get memory back; limit_of is cgroup, host or other: whose memory was used up",
         ("pid", "process", "cgroup", "limit_of", "resident_bytes"),

@@ -59,7 +59,7 @@ def _killed(match: re.Match[str]) -> KernelFact:
     sizes = re.findall(r"\b(?:anon|file|shmem)-rss:(\d{1,15})kB", match["rest"])
     if sizes:
         fields["resident_bytes"] = 1024 * sum(map(int, sizes))
-    return KernelFact("kernel_oom_kill", fields=fields)
+    return KernelFact("host_oom_kill", fields=fields)
 
 
 def _link(match: re.Match[str]) -> KernelFact:
@@ -185,7 +185,7 @@ class KernelLines:
 
     def _with_cgroup(self, fact: KernelFact) -> KernelFact:
         pid = fact.fields.get("pid")
-        if fact.kind != "kernel_oom_kill" or not isinstance(pid, int) or pid not in self._kills:
+        if fact.kind != "host_oom_kill" or not isinstance(pid, int) or pid not in self._kills:
             return fact
         cgroup, constraint = self._kills.pop(pid)
         scope = {"CONSTRAINT_MEMCG": "cgroup", "CONSTRAINT_NONE": "host"}.get(constraint, "other")

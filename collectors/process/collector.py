@@ -7,10 +7,11 @@ from typing import ClassVar
 
 from aidiag.collectors.collector import Context
 from aidiag.collectors.errors import NotPermittedError
-from aidiag.collectors.observation import Absent, Observation, Sample
+from aidiag.collectors.observation import Absent, Event, Observation, Sample
 from aidiag.collectors.process.exits import ExitWatcher
 from aidiag.collectors.process.followed import FollowedRank
 from aidiag.collectors.process.limits import RankLimits
+from aidiag.collectors.process.oom_kills import OomKills
 from aidiag.collectors.process.ranks import LocalPids, RankProcess, RankSource, known_ranks
 from aidiag.collectors.process.run_files import run_children
 from aidiag.collectors.signal import EventKind, Signal
@@ -49,13 +50,13 @@ EVENTS: tuple[EventKind, ...] = (
         "rank_exited",
         "rank",
         "The process of a rank ended. exit_code is -N for signal N; it is missing where it was taken away unread",
-        ("exit_code", "signal", "signal_name", "pid", "host_pid", "during_training"),
+        ("exit_code", "signal", "signal_name", "pid", "host_pid", "during_training", "oom_killed"),
     ),
     EventKind(
         "loader_worker_exited",
         "rank",
         "A loader worker process ended while its rank lived",
-        ("exit_code", "signal", "signal_name", "pid", "host_pid"),
+        ("exit_code", "signal", "signal_name", "pid", "host_pid", "oom_killed"),
     ),
 )
 
@@ -81,12 +82,13 @@ class ProcessCollector:
         self._watcher = ExitWatcher(context.clock.monotonic) if context.node.live else None
         self._pids = LocalPids(context.node)
         self._limits = RankLimits(context.node)
+        self._oom_kills = OomKills(context.node)
         self._followed: dict[tuple[str, int, int, int], FollowedRank] = {}
         self._next_search, self._search_pause = 0.0, LOOK_AROUND_SECONDS[0]
 
     def collect(self) -> Iterable[Observation]:
         """Read the processes of all ranks once."""
-        return list(self._collect())
+        return [self._oom_kills.judge(one) if isinstance(one, Event) else one for one in self._collect()]
 
     def close(self) -> None:
         """Watch no process any more."""

@@ -113,11 +113,11 @@ CASES: list[tuple[str, str, str, Mapping[str, object]]] = [
     (
         ("Out of memory: Killed process 4711 (python3) total-vm:9000kB, anon-rss:8000kB, file-rss:20kB, shmem-rss:4kB, "
         "UID:0 pgtables:120kB oom_score_adj:0"),
-        "kernel_oom_kill", "node-a", {"pid": 4711, "process": "python3", "resident_bytes": 8024 * 1024, "cgroup": None},
+        "host_oom_kill", "node-a", {"pid": 4711, "process": "python3", "resident_bytes": 8024 * 1024, "cgroup": None},
     ),
     (
         "Memory cgroup out of memory: Killed process 4711 (py) (th:on) total-vm:9kB, anon-rss:8kB, file-rss:0kB",
-        "kernel_oom_kill", "node-a", {"pid": 4711, "process": "py) (th:on"},
+        "host_oom_kill", "node-a", {"pid": 4711, "process": "py) (th:on"},
     ),
     ("mlx5_core 0000:1a:00.0 ens1f0: Link down", "nic_link_down", "ens1f0", {}),
     ("mlx5_core 0000:1a:00.0 ens1f0: Link up", "nic_link_up", "ens1f0", {}),

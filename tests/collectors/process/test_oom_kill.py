@@ -72,6 +72,6 @@ def test_line_of_the_kernel(memory_cgroup: Callable[[int], Path]) -> None:
             if isinstance(event, Event) and event.fields.get("pid") == process.pid
         ]
     (event,) = found
-    assert event.kind == "kernel_oom_kill" and str(event.fields["process"]).startswith("python")
+    assert event.kind == "host_oom_kill" and str(event.fields["process"]).startswith("python")
     assert str(event.fields["cgroup"]).endswith(folder.name) and event.fields["limit_of"] == "cgroup"
     assert event.time is not None and before - 1 <= event.time <= time.monotonic()
