@@ -18,6 +18,7 @@ from aidiag.collectors.observation import Sample
 from aidiag.collectors.signal import Registry, Signal
 from aidiag.collectors.subject import Subject
 from aidiag.diagnose.sidecar.snapshot import Snapshot
+from aidiag.rules.causes import job_of
 from aidiag.rules.finding import Finding
 
 Family: TypeAlias = CounterMetricFamily | GaugeMetricFamily
@@ -119,6 +120,12 @@ def target_of(finding: Finding) -> str:
     return ",".join(culprit.hosts)
 
 
+def _node(finding: Finding, here: str) -> str:
+    """The host that a finding is about: empty where it is about several, so that their sidecars raise one alert."""
+    hosts = finding.culprit.hosts if finding.culprit else ()
+    return hosts[0] if len(hosts) == 1 else "" if hosts else here
+
+
 def _findings(snapshot: Snapshot) -> Iterable[Metric]:
     active = GaugeMetricFamily(
         "aidiag_finding_active",
@@ -135,8 +142,8 @@ def _findings(snapshot: Snapshot) -> Iterable[Metric]:
             finding.severity,
             culprit.kind if culprit else "",
             target_of(finding),
-            snapshot.job.id,
-            culprit.hosts[0] if culprit and len(culprit.hosts) == 1 else snapshot.host,
+            snapshot.job.id or job_of(finding),
+            _node(finding, snapshot.host),
             str(ranks[0]) if len(ranks) == 1 else "",
             finding.cause,
             explained,

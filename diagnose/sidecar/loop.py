@@ -105,15 +105,18 @@ class Sidecar:
             self._stop.wait(TICK_SECONDS)
         self.tick()
 
-    def tick(self) -> Snapshot:
-        """Take in what was observed, judge, publish. A rule or an output that fails never ends the loop."""
+    def tick(self, *, final: bool = False) -> Snapshot:
+        """Take in what was observed, judge, publish. An output that fails never ends the loop.
+
+        `final` is the last tick of a job: what an event has shown needs to hold no longer.
+        """
         now, unix = self._clock.monotonic(), self._clock.unix()
         self._turned = now
         for observation in self._source.poll():
             self._take(observation)
         self._latest.expire(now)
         judgements = judge(self._rules, self._window, now)
-        findings = self._tracker.update(judgements, now)
+        findings = self._tracker.update(judgements, now, final=final)
         changes = self._ledger.update(findings, now)
         roots, consequences = arrange(findings)
         snapshot = Snapshot(

@@ -116,7 +116,7 @@ class JobWatch:
     def _finish(self, assembly: Assembly) -> Report:
         sidecar = assembly.sidecar
         unix = self._clock.unix()
-        snapshot = sidecar.tick()
+        snapshot = sidecar.tick(final=True)
         copy_records(assembly.context, self._folder.records)
         roots, consequences = arrange(self._output.anchor(sidecar.every_finding(), unix))
         report = Report(
