@@ -40,7 +40,9 @@ class Stream(IterableDataset[Any]):
 
     def __iter__(self) -> Iterator[Any]:
         info = get_worker_info()
-        yield from (torch.tensor([float(i)]) for i in range(0 if info is None else info.id, 6, 1 if info is None else 2))
+        yield from (
+            torch.tensor([float(i)]) for i in range(0 if info is None else info.id, 6, 1 if info is None else 2)
+        )
 
 
 class Loop:

@@ -47,9 +47,7 @@ def test_a_scaler_that_is_off(trainer: Any) -> None:
 
 
 @pytest.mark.parametrize("restored", [False, True])
-def test_a_scale_is_followed_without_reading_it(
-    trainer: Any, monkeypatch: pytest.MonkeyPatch, restored: bool
-) -> None:
+def test_a_scale_is_followed_without_reading_it(trainer: Any, monkeypatch: pytest.MonkeyPatch, restored: bool) -> None:
     """On a GPU the scale is worked out and never read; the result is what reading would give."""
     monkeypatch.setattr("aidiag.trainer_shim.hooks.scaler._on_cpu", lambda _: False)
     scaler = torch.amp.GradScaler("cpu", init_scale=64.0, growth_interval=3)
