@@ -20,9 +20,11 @@ def report(
 ) -> None:
     """Say why the shim is off. Never raises."""
     try:
-        print(f"aidiag: shim off: {error.reason}", file=sys.stderr, flush=True)
+        if sys.stderr is not None:
+            sys.stderr.write(f"aidiag: shim off: {error.reason}\n")
+            sys.stderr.flush()
     except Exception:
-        pass  # no stderr, or a closed one
+        pass  # a closed one
     if here is None:
         return
     facts = {name: identity.get(name) for name in ("job_id", "rank", "world_size", "host")}

@@ -18,7 +18,7 @@ class CheckpointHook(Hook):
         """A checkpoint is about to be written; gives what `ended` needs, None when the call is not to be charged."""
         try:
             timeline = self.timeline
-            if not self.live or get_ident() != timeline.thread or timeline.claimed:
+            if not self.live or get_ident() != timeline.thread or timeline.base == layout.CHECKPOINT:
                 return None
             return timeline.set_base(layout.CHECKPOINT, timeline.clock())
         except Exception as error:

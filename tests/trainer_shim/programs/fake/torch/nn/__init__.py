@@ -1,0 +1,5 @@
+"""Modules."""
+
+
+class Module:
+    """A module of nothing."""

@@ -1,0 +1,4 @@
+"""Optimizers."""
+
+from torch.optim import optimizer  # noqa: F401
+from torch.optim.optimizer import SGD  # noqa: F401

@@ -1,0 +1,3 @@
+"""Utilities."""
+
+from torch.utils import data  # noqa: F401

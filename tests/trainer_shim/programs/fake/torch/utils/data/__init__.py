@@ -1,0 +1,3 @@
+"""Data."""
+
+from torch.utils.data.dataloader import DataLoader  # noqa: F401
