@@ -8,6 +8,7 @@ A pidfd becomes readable when its process ends. A waiting thread then reads the 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import select
@@ -79,11 +80,14 @@ class ExitWatcher:
     def watch(self, stat: ProcessStat) -> bool:
         """Watch the process that `stat` was read from. False where it is not there any more or too many are watched.
 
-        Raises OSError where this kernel has no pidfds or they are forbidden.
+        Raises OSError where this kernel, or this Python, has no pidfds or they are forbidden.
         """
+        if not hasattr(os, "pidfd_open") or not hasattr(os, "eventfd"):
+            raise OSError(errno.ENOSYS, "this Python was built without pidfd_open")
         with self._lock:
             if len(self._watched) >= WATCH_LIMIT:
                 return False
+            epoll = self._waiting()
             try:
                 pidfd = os.pidfd_open(stat.pid)
             except ProcessLookupError:
@@ -93,7 +97,7 @@ class ExitWatcher:
                 os.close(pidfd)
                 return False
             self._watched[pidfd] = _Watched(stat.pid, stat.start_ticks, now.traceable or _traceable(stat.pid))
-            self._waiting().register(pidfd, select.EPOLLIN)
+            epoll.register(pidfd, select.EPOLLIN)
             return True
 
     def forget(self, pid: int) -> None:
