@@ -145,11 +145,11 @@ class ExitWatcher:
 
     def _ended(self, pidfd: int, watched: _Watched, *, last: bool) -> None:
         """Note the end of a process if its status can be read, or cannot be any more."""
+        if not _is_over(pidfd):
+            return  # the number of a closed pidfd, given to another process in the meantime
         status = None
         stat = _read_stat(watched.pid)
         unreaped = stat is not None and stat.start_ticks == watched.start_ticks
-        if stat and unreaped and not stat.ended:
-            return  # the number of a closed pidfd, given to another process in the meantime
         if watched.ended_at is None:
             watched.ended_at = self._monotonic()
             if self._epoll is not None:
@@ -177,6 +177,13 @@ class ExitWatcher:
                     watched = self._watched.get(pidfd)
                     if watched and watched.ended_at is None:
                         self._ended(pidfd, watched, last=False)
+
+
+def _is_over(pidfd: int) -> bool:
+    """Whether the process of a pidfd has ended."""
+    poller = select.poll()
+    poller.register(pidfd, select.POLLIN)
+    return bool(poller.poll(0))
 
 
 def _traceable(pid: int) -> bool:
