@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from aidiag.collectors.answers import KERNEL_LEVELS
 from aidiag.collectors.errors import NotPermittedError
 
 RECORD_BYTES = 8192
@@ -17,7 +18,7 @@ LINES_LIMIT = 20_000
 
 @dataclass(frozen=True, slots=True)
 class KernelLine:
-    """One record: `seconds` since boot by the kernel's own clock, and whether the kernel wrote it.
+    """One record: `seconds` since boot by the kernel's own clock, its `level`, and whether the kernel wrote it.
 
     Programs may write to the log too, with another facility: what they write is no evidence. Control characters,
     backslashes and bytes that are not ASCII stand in `text` as the kernel escapes them, `\\x1b`.
@@ -25,6 +26,7 @@ class KernelLine:
 
     sequence: int
     seconds: float
+    level: str
     from_kernel: bool
     text: str
 
@@ -38,6 +40,7 @@ def parse_record(record: bytes) -> KernelLine | None:
     return KernelLine(
         sequence=int(fields[1]),
         seconds=int(fields[2]) / 1e6,
+        level=KERNEL_LEVELS[int(fields[0]) & 7],
         from_kernel=int(fields[0]) >> 3 == 0,
         text=text.decode(errors="backslashreplace"),
     )

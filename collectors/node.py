@@ -45,8 +45,9 @@ class Node(Protocol):
     """The facts of one host.
 
     Every method raises OSError where the host gives no answer (errno says why; ENODATA: not in the recording, ENOSYS:
-    not read from a live host yet), PermissionError where this user may not ask, errors.HungError where the call does
-    not return, and errors.UnavailableError where the thing asked about is not part of this host.
+    not read from a live host yet), PermissionError or errors.NotPermittedError where this user may not ask,
+    errors.HungError where the call does not return, and errors.UnavailableError where the thing asked about is not part
+    of this host.
     """
 
     @property

@@ -1,0 +1,5 @@
+"""The node that answers from this machine."""
+
+from aidiag.collectors.live.node import LiveNode
+
+__all__ = ["LiveNode"]

@@ -1,0 +1,5 @@
+"""The node that answers from a folder."""
+
+from aidiag.collectors.recorded.node import RecordedNode
+
+__all__ = ["RecordedNode"]
