@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
 from aidiag.collectors.collector import Context
+from aidiag.collectors.errors import NotPermittedError
 from aidiag.collectors.gpu.xids import XID, gpu_at
 from aidiag.collectors.kmsg_device import KernelLog
 from aidiag.collectors.kmsg_lines import KernelFact, KernelLines
@@ -68,31 +69,34 @@ class KmsgCollector:
 
     def _follow(self, log: KernelLog) -> Iterator[Event]:
         lines, lost = log.take()
-        now, unix = self._clock.monotonic(), self._clock.unix()
+        now = self._clock.monotonic()
         earliest = self._last_reading
         self._last_reading = now
         if lost:
-            yield Event("kernel_lines_lost", host(self._node.name), now, {"lines": lost}, unix)
+            yield Event("kernel_lines_lost", host(self._node.name), now, {"lines": lost})
         for line in lines:
             fact = self._lines.fact(line.text) if line.from_kernel else None
             if fact:
                 # The kernel's clock drifts against CLOCK_MONOTONIC; this line came between two readings.
                 time = min(now, line.seconds if earliest is None else max(earliest, line.seconds))
-                yield self._event(fact, line.text, time, unix - (now - time), line.sequence)
+                yield self._event(fact, line.text, time, None, line.sequence)
 
     def _replay(self) -> Iterator[Event]:
         """The log of a recorded node, at the first reading."""
         if self._last_reading is not None:
             return
+        try:
+            messages, unix = self._node.kernel_messages(), self._node.time()
+        except OSError as error:
+            raise NotPermittedError(f"the kernel log of this node cannot be read: {error.strerror}") from error
         self._last_reading = now = self._clock.monotonic()
-        unix = self._node.time()
-        for order, message in enumerate(self._node.kernel_messages()):
+        for order, message in enumerate(messages):
             fact = self._lines.fact(message.text)
             if fact:
                 age = message.age_seconds
                 yield self._event(fact, message.text, now - age, unix - age, order)
 
-    def _event(self, fact: KernelFact, text: str, time: float, unix: float, order: int) -> Event:
+    def _event(self, fact: KernelFact, text: str, time: float, unix: float | None, order: int) -> Event:
         place = Place(SOURCE, None, text[:LINE_LIMIT])
         return Event(fact.kind, self._subject(fact), time, fact.fields, unix, place, order)
 

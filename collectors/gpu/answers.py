@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 PENDING_SECONDS = 2.0
@@ -71,7 +72,7 @@ class Answers:
         number = answer.get(field) if field and isinstance(answer, dict) else answer
         if number is None:
             raise NoAnswerError(call, f"{call} does not tell {field or 'it'}", expected=False)
-        if isinstance(number, bool) or not isinstance(number, int | float):
+        if not _is_number(number):
             raise NoAnswerError(call, f"{call} gave something else than a number")
         return float(number)
 
@@ -87,12 +88,15 @@ class Answers:
         answer = self._answers.get(call, self._answers.get("*"))
         return str(answer["error"]) if isinstance(answer, dict) and set(answer) == {"error"} else ""
 
-    def pending(self) -> tuple[str, float] | None:
-        """The call that has not returned and since how many seconds, None where all have."""
+    def pending(self, asked: Sequence[str] = ()) -> tuple[str, float] | None:
+        """The call that has not returned and since how many seconds, None where all have.
+
+        Where no call returns at all, it is the first of those `asked` that is not listed.
+        """
         for call, answer in self._answers.items():
             if isinstance(answer, dict) and answer.get("hang") is True:
-                name = str(answer.get("call") or ("a call" if call == "*" else call))
-                return name, _seconds(answer.get("seconds"), PENDING_SECONDS)
+                first = next((one for one in asked if one not in self._answers), "a call") if call == "*" else call
+                return str(answer.get("call") or first), _seconds(answer.get("seconds"), PENDING_SECONDS)
         return None
 
     def slowest(self) -> tuple[str, float]:
@@ -112,4 +116,14 @@ def _hang(call: str, answer: Mapping[str, Any]) -> NoAnswerError:
 
 
 def _seconds(value: Any, otherwise: float) -> float:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 else otherwise
+    return float(value) if _is_number(value) and value >= 0 else otherwise
+
+
+def _is_number(value: Any) -> bool:
+    """Whether it is a number that NVML could return: no structure of NVML has one above 64 bits."""
+    return (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and math.isfinite(value)
+        and abs(value) <= 1 << 64
+    )

@@ -10,7 +10,7 @@ from aidiag.collectors.errors import CollectorError, HungError, UnavailableError
 from aidiag.collectors.gpu.answers import Answers, NoAnswerError
 from aidiag.collectors.gpu.holders import Holders
 from aidiag.collectors.gpu.inventory import Inventory
-from aidiag.collectors.gpu.nvml import NvmlReader, shared_reader
+from aidiag.collectors.gpu.nvml import IDENTITY, SYSTEM, WATCHED, NvmlReader, shared_reader
 from aidiag.collectors.gpu.readings import bus_of, read_gpu
 from aidiag.collectors.gpu.signals import EVENTS, SIGNALS
 from aidiag.collectors.gpu.xids import XID
@@ -57,9 +57,9 @@ class GpuCollector:
         facts = yield from self._ask(now)
         system = Answers({call: answer for call, answer in facts.items() if call != "gpus"})
         yield from self._driver_change(system, now)
-        placed, missing = self._inventory.place(
-            [Answers(gpu) for gpu in facts.get("gpus", []) if isinstance(gpu, dict)]
-        )
+        gpus = facts.get("gpus")
+        found = [Answers(gpu) for gpu in gpus if isinstance(gpu, dict)] if isinstance(gpus, list) else []
+        placed, missing = self._inventory.place(found)
         yield from self._calls(system, placed, now)
         _raise_problem(system)
         self._holders.begin()
@@ -68,7 +68,8 @@ class GpuCollector:
             yield from self._holders.observe(answers, subject, now)
         for subject in missing:
             yield Sample("gpu_present", subject, 0.0, now)
-        yield from self._xids(facts.get("nvmlEventSetWait"), placed, now)
+        if self._reader:
+            yield from self._xids(facts.get("nvmlEventSetWait"), placed, now)
 
     def close(self) -> None:
         """End the helper."""
@@ -89,7 +90,7 @@ class GpuCollector:
         """Which calls have not returned, and how long the slowest took."""
         longest, slowest = 0.0, 0.0
         for subject, answers in [(self._here, system), *placed]:
-            pending = answers.pending()
+            pending = answers.pending(("nvmlInit", *SYSTEM) if subject == self._here else (*IDENTITY, *WATCHED))
             if pending and subject.kind == "gpu":
                 yield Sample("gpu_pending_call", subject, pending[0], now)
             longest = max(longest, pending[1] if pending else 0.0)
@@ -106,7 +107,7 @@ class GpuCollector:
             return
         if self._driver and driver != self._driver:
             self._inventory.clear()
-            yield Event("gpu_driver_changed", self._here, now, {"old": self._driver, "new": driver}, self._clock.unix())
+            yield Event("gpu_driver_changed", self._here, now, {"old": self._driver, "new": driver})
         self._driver = driver
 
     def _xids(self, told: Any, placed: Sequence[tuple[Subject, Answers]], now: float) -> Iterator[Observation]:
@@ -114,7 +115,7 @@ class GpuCollector:
             if 0 <= xid["index"] < len(placed):
                 subject, answers = placed[xid["index"]]
                 fields = {"xid": xid["xid"], "pci_bus_id": bus_of(answers), "detail": ""}
-                yield Event(XID.name, subject, now, fields, self._clock.unix())
+                yield Event(XID.name, subject, now, fields)
 
 
 def _raise_problem(system: Answers) -> None:

@@ -1,4 +1,4 @@
-"""NVML asked in a helper process. `helper_process.py` runs this file; it imports nothing of aidiag.
+"""NVML asked in a helper process. `helper/process.py` runs this file; it imports nothing of aidiag.
 
 Answers have the shape of a recorded node's nvml.json (docs/recorded-node.md). A call that takes long is
 `{"value", "seconds"}`, an error is `{"error": NVML_ERROR name}`. Where a call has not returned, the key `*` answers it

@@ -132,8 +132,7 @@ class ProcessCollector:
         try:
             usage = followed.look(now)
         except NotPermittedError as error:
-            for name in ("rank_process_state", "rank_resident_memory_bytes", "rank_cpu_seconds_total"):
-                yield Absent(name, subject, error.reason, error.remedy)
+            yield from (Absent(signal.name, subject, error.reason, error.remedy) for signal in SIGNALS)
             return
         stat = followed.stat
         yield Sample("rank_process_state", subject, stat.state if stat else "gone", now)

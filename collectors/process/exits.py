@@ -8,6 +8,7 @@ A pidfd becomes readable when its process ends. A waiting thread then reads the 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import select
@@ -79,11 +80,14 @@ class ExitWatcher:
     def watch(self, stat: ProcessStat) -> bool:
         """Watch the process that `stat` was read from. False where it is not there any more or too many are watched.
 
-        Raises OSError where this kernel has no pidfds or they are forbidden.
+        Raises OSError where this kernel, or this Python, has no pidfds or they are forbidden.
         """
+        if not hasattr(os, "pidfd_open") or not hasattr(os, "eventfd"):
+            raise OSError(errno.ENOSYS, "this Python was built without pidfd_open")
         with self._lock:
             if len(self._watched) >= WATCH_LIMIT:
                 return False
+            epoll = self._waiting()
             try:
                 pidfd = os.pidfd_open(stat.pid)
             except ProcessLookupError:
@@ -93,7 +97,7 @@ class ExitWatcher:
                 os.close(pidfd)
                 return False
             self._watched[pidfd] = _Watched(stat.pid, stat.start_ticks, now.traceable or _traceable(stat.pid))
-            self._waiting().register(pidfd, select.EPOLLIN)
+            epoll.register(pidfd, select.EPOLLIN)
             return True
 
     def forget(self, pid: int) -> None:
@@ -141,11 +145,11 @@ class ExitWatcher:
 
     def _ended(self, pidfd: int, watched: _Watched, *, last: bool) -> None:
         """Note the end of a process if its status can be read, or cannot be any more."""
+        if not _is_over(pidfd):
+            return  # the number of a closed pidfd, given to another process in the meantime
         status = None
         stat = _read_stat(watched.pid)
         unreaped = stat is not None and stat.start_ticks == watched.start_ticks
-        if stat and unreaped and not stat.ended:
-            return  # the number of a closed pidfd, given to another process in the meantime
         if watched.ended_at is None:
             watched.ended_at = self._monotonic()
             if self._epoll is not None:
@@ -173,6 +177,13 @@ class ExitWatcher:
                     watched = self._watched.get(pidfd)
                     if watched and watched.ended_at is None:
                         self._ended(pidfd, watched, last=False)
+
+
+def _is_over(pidfd: int) -> bool:
+    """Whether the process of a pidfd has ended."""
+    poller = select.poll()
+    poller.register(pidfd, select.POLLIN)
+    return bool(poller.poll(0))
 
 
 def _traceable(pid: int) -> bool:

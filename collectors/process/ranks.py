@@ -81,18 +81,28 @@ def sees_all_processes(node: Node) -> bool | None:
 
 
 class LocalPids:
-    """Translates process ids of other PID namespaces into ours (field NSpid of /proc/PID/status)."""
+    """Translates process ids of other PID namespaces into those of the node's /proc (field NSpid of its status files).
+
+    The node's /proc may be that of a namespace above ours: the host's, mounted in a container.
+    """
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self._own = pid_namespace(node)
+        try:
+            below = len(parse_status(node.read("/proc/self/status")).get("NSpid", "").split()) > 1
+        except OSError:
+            below = False
+        self._shown = pid_namespace(node, "1" if below else "self")
+        self._may_be_ours = not below
 
     def is_ours(self, namespace: int) -> bool:
-        """Whether numbers of a PID namespace are ours, taken to be so where that is not known."""
-        return not namespace or self._own is None or namespace == self._own
+        """Whether numbers of a PID namespace are those of /proc, taken to be so where that is not known."""
+        if not namespace or self._shown is None:
+            return self._may_be_ours
+        return namespace == self._shown
 
     def inner(self, pid: int) -> int | None:
-        """The number that a process of ours has in the innermost namespace it is in."""
+        """The number that a process of /proc has in the innermost namespace it is in."""
         try:
             numbers = parse_status(self._node.read(f"/proc/{pid}/status")).get("NSpid", "").split()
         except OSError:
@@ -100,7 +110,7 @@ class LocalPids:
         return int(numbers[-1]) if numbers and numbers[-1].isdecimal() else None
 
     def find(self, wanted: set[tuple[int, int]]) -> dict[tuple[int, int], int]:
-        """Our numbers of processes given as (namespace, number in it). Looks at every process of the host."""
+        """The numbers in /proc of processes given as (namespace, number in it). Looks at every process of the host."""
         found: dict[tuple[int, int], int] = {}
         namespaces = {namespace for namespace, _ in wanted}
         for name in self._node.entries("/proc"):

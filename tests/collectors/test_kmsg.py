@@ -209,7 +209,7 @@ def test_times(tmp_path: Path) -> None:
     log.write_bytes(record(XID, 1, seconds=400.0))
     collector = follow(log, clock)
     (old,) = events(collector)
-    assert old.time == 400.0 and old.unix == 1e6 + 400.0
+    assert old.time == 400.0
     for stamp, expected in ((995.0, 1000.0), (1001.5, 1001.5), (1300.0, 1002.0)):
         clock.now = 1000.0
         collector = follow(log, clock)
@@ -306,6 +306,19 @@ def test_recorded_node() -> None:
     assert (event.time, event.unix) == (2000.0 - 841.0, 5000.0 - 841.0)
     assert event.subject and event.subject.name == "gpu2" and event.subject.host == "node-a"
     assert events(collector) == []
+
+
+def test_recorded_node_without_a_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log that is not in the recording is unknown, not empty."""
+
+    def missing(node: FakeNode) -> Sequence[Message]:
+        raise OSError(errno.ENODATA, "not in the recording")
+
+    monkeypatch.setattr(FakeNode, "kernel_messages", missing)
+    collector = KmsgCollector(Context(FakeNode(live=False)))  # type: ignore[arg-type]
+    for _ in range(2):
+        with pytest.raises(NotPermittedError, match="not in the recording"):
+            events(collector)
 
 
 @pytest.mark.parametrize("text", ["PCI:0000:c3:00", "00000000:C3:00.0", "0000:c3:00.0", "0000:c3:00"])

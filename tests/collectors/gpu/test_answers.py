@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from aidiag.collectors.collector import Context
+from aidiag.collectors.errors import CollectorError
+from aidiag.collectors.gpu import GpuCollector
 from aidiag.collectors.gpu.answers import Answers, NoAnswerError
 from aidiag.collectors.gpu.inventory import Inventory
 from aidiag.collectors.gpu.nvml import IDENTITY, WATCHED
-from aidiag.collectors.gpu.readings import read_gpu
 from aidiag.collectors.gpu.signals import SIGNALS
-from aidiag.collectors.observation import Sample
-from aidiag.collectors.subject import gpu
+from aidiag.collectors.observation import Absent, Sample
 
 CALL = "nvmlDeviceGetPowerUsage"
 
@@ -97,11 +100,44 @@ answers = st.one_of(
 )
 
 
-@settings(max_examples=200, deadline=None)
-@given(st.dictionaries(st.sampled_from(["*", "nvmlDeviceGetHandleByIndex", *IDENTITY, *WATCHED]), answers))
-def test_any_answers(facts: dict[str, Any]) -> None:
-    """Whatever a recording holds, the readings are declared signals with numbers, or reasons."""
+class AnyNode:
+    """A recorded node that answers anything."""
+
+    name, live = "a", False
+
+    def __init__(self, facts: dict[str, Any]) -> None:
+        self.facts = facts
+
+    def nvml(self) -> dict[str, Any]:
+        """What the test has drawn."""
+        return self.facts
+
+    def container(self) -> None:
+        """The host itself."""
+
+    def link(self, path: str) -> str:
+        """None is recorded."""
+        raise FileNotFoundError(path)
+
+    read = link
+
+
+calls = st.sampled_from(["*", "nvmlDeviceGetHandleByIndex", *IDENTITY, *WATCHED])
+processes = st.lists(st.dictionaries(st.sampled_from(["pid", "usedGpuMemory"]), scalars), max_size=3)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(st.dictionaries(calls, st.one_of(answers, processes), max_size=8), max_size=3),
+    st.dictionaries(
+        st.sampled_from(["nvmlInit", "nvmlDeviceGetCount", "gpus", "nvmlEventSetWait", "*"]), answers, max_size=2
+    ),
+)
+def test_any_answers(gpus: list[dict[str, Any]], system: dict[str, Any]) -> None:
+    """Whatever a recording holds, the readings are declared signals with finite numbers, or reasons."""
     declared = {signal.name for signal in SIGNALS}
-    for fact in read_gpu(Answers(facts), gpu(0, host="a"), 1.0):
-        assert fact.signal in declared  # type: ignore[union-attr]
-        assert not isinstance(fact, Sample) or isinstance(fact.value, float)
+    collector = GpuCollector(Context(AnyNode({"nvmlInit": "ok", "gpus": gpus, **system})), list)  # type: ignore[arg-type]
+    with contextlib.suppress(CollectorError):
+        for fact in collector.collect():
+            assert not isinstance(fact, Sample | Absent) or fact.signal in declared
+            assert not isinstance(fact, Sample) or isinstance(fact.value, str) or math.isfinite(fact.value)

@@ -135,7 +135,7 @@ def test_hung_gpu(recorded_gpus: Make, gpu_answers: Make) -> None:
     seen = look(GpuCollector(Context(node)))
     assert seen.absent("gpu_memory_used_bytes", "gpu1").reason == "nvmlDeviceGetMemoryInfo has not returned for 2 s"
     assert seen.value("gpu_call_pending_seconds", "node-a") == 2
-    assert seen.value("gpu_pending_call", "gpu1") == "a call" and not seen.has("gpu_pending_call", "gpu0")
+    assert seen.value("gpu_pending_call", "gpu1") == "nvmlDeviceGetUUID" and not seen.has("gpu_pending_call", "gpu0")
     assert seen.value("gpu_memory_used_bytes", "gpu0") == 40 * GIB
 
 
@@ -209,6 +209,13 @@ def test_container(recorded_gpus: Make, gpu_answers: Make, processes: list[tuple
     absent = seen.absent("gpu_memory_foreign_bytes")
     assert absent.expected and "proves nothing" in absent.reason and "hostPID" in absent.remedy
     assert not seen.has("gpu_processes")
+
+
+def test_idle_gpu_of_a_container(recorded_gpus: Make, gpu_answers: Make) -> None:
+    """On a GPU with no memory in use nobody holds any, whatever processes can be seen."""
+    idle = {"total": 80 * GIB, "reserved": GIB, "used": 3 << 20, "free": 79 * GIB}
+    node = recorded_gpus([gpu_answers(0, nvmlDeviceGetMemoryInfo=idle)], container={"pid_namespace": "own"})
+    assert look(GpuCollector(Context(node), list)).value("gpu_memory_foreign_bytes") == 3 << 20
 
 
 def test_memory_that_is_not_told(recorded_gpus: Make, gpu_answers: Make) -> None:

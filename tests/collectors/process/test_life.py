@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from aidiag.collectors.process.exits import PIDFD_INFO_EXIT, reaped_status
+from aidiag.collectors.process.exits import PIDFD_INFO_EXIT, Exit, ExitWatcher, reaped_status
+from aidiag.collectors.process.files import parse_stat
 
 Start = Callable[..., Any]
 
@@ -71,7 +73,9 @@ def test_exit_codes(watch: Start, python: Start, recorded: Start, end: str, code
     launcher.stdin.write("go\n")
     launcher.stdin.flush()
     seen.until(lambda: seen.events("rank_exited"))
-    assert seen.events("rank_exited")[0].fields["exit_code"] == code
+    fields = seen.events("rank_exited")[0].fields
+    assert fields["exit_code"] == code and fields["signal"] == max(0, -code)
+    assert ("signal_name" in fields) is (code < 0)
     assert seen.values("rank_exit_code") == [code]
 
 
@@ -212,3 +216,22 @@ def test_run_that_never_tells(watch: Start, recorded: Start, python: Start, tmp_
         seen.collect()
     (event,) = seen.events("rank_exited")
     assert "exit_code" not in event.fields
+
+
+def test_readiness_that_came_too_late(python: Start) -> None:
+    """News of a pidfd that was closed, whose number now stands for a process that lives, ends nothing."""
+    process = python(SLEEPER)
+    watcher = ExitWatcher(time.monotonic)
+    assert watcher.watch(parse_stat(Path(f"/proc/{process.pid}/stat").read_bytes()))
+    ((pidfd, watched),) = watcher._watched.items()
+    with watcher._lock:
+        watcher._ended(pidfd, watched, last=True)
+    assert watcher.take() == [] and watched.ended_at is None
+    process.kill()
+    ends: list[Exit] = []
+    end = time.monotonic() + 20
+    while not ends and time.monotonic() < end:
+        ends = watcher.take()
+        time.sleep(0.02)
+    watcher.close()
+    assert [(one.pid, one.status) for one in ends] == [(process.pid, 9)]

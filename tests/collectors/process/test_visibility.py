@@ -16,7 +16,7 @@ import pytest
 
 from aidiag.collectors.live import LiveNode
 from aidiag.collectors.observation import Absent, Sample
-from aidiag.collectors.process.ranks import RankProcess, pid_namespace
+from aidiag.collectors.process.ranks import LocalPids, RankProcess, pid_namespace
 from aidiag.collectors.recorded import RecordedNode
 
 Start = Callable[..., Any]
@@ -168,3 +168,15 @@ def test_own_namespace(tmp_path: Path) -> None:
     assert inode == Path("/proc/self/ns/pid").stat().st_ino
     (tmp_path / "proc").mkdir()
     assert pid_namespace(RecordedNode(tmp_path)) is None
+
+
+def test_host_processes_shown_in_a_container(tmp_path: Path) -> None:
+    """Where /proc is the host's and we are below it, its numbers are the host's, not those of our own namespace."""
+    for process, namespace in (("self", 4026532001), ("1", 4026531836), ("4711", 4026532777)):
+        (tmp_path / "proc" / process / "ns").mkdir(parents=True)
+        (tmp_path / "proc" / process / "ns/pid").symlink_to(f"pid:[{namespace}]")
+    (tmp_path / "proc/self/status").write_text("Name:\tpython\nNSpid:\t9000\t12\n")
+    (tmp_path / "proc/4711/status").write_text("Name:\tpython\nNSpid:\t4711\t12\n")
+    pids = LocalPids(RecordedNode(tmp_path))
+    assert pids.is_ours(4026531836) and not pids.is_ours(4026532001) and not pids.is_ours(4026532777)
+    assert pids.find({(4026532777, 12), (4026532777, 13)}) == {(4026532777, 12): 4711}

@@ -69,8 +69,8 @@ def test_worker_that_outlives_its_rank(watch: Start, python: Start, recorded: St
     seen.until(lambda: seen.events("rank_exited"))
     os.kill(one, signal.SIGKILL)
     os.kill(two, signal.SIGKILL)
-    for _ in range(5):
-        seen.collect()
+    (followed,) = seen.collector._followed.values()
+    seen.until(lambda: not followed._workers)  # both ends have been seen
     assert not seen.events("loader_worker_exited")
 
 
