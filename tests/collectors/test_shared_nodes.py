@@ -5,10 +5,12 @@ The folder is not part of the repository: $AIDIAG_SHARED, or `shared` beside it,
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -38,16 +40,28 @@ pytestmark = pytest.mark.skipif(NODES is None, reason="the shared folder with no
 CASES = sorted(path.name for path in NODES.glob("cases/[0-9]*.yaml")) if NODES else []
 
 
-def make(folder: Path, *arguments: str) -> RecordedNode:
-    """Lay a node in a folder."""
+Collect = Callable[[str], dict[str, Outcome]]
+
+
+MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+"""Trees have thousands of small files, which some disks take seconds for."""
+
+
+@pytest.fixture(scope="module")
+def collect() -> Collect:
+    """What the collectors see on a base or a case (a file name), each laid and read once."""
     assert NODES
-    subprocess.run([sys.executable, "-B", str(NODES / "make_node.py"), *arguments, str(folder)], check=True)
-    return RecordedNode(folder)
+    folder = NODES
 
+    @functools.cache
+    def see(name: str) -> dict[str, Outcome]:
+        what = [str(folder / "cases" / name)] if name.endswith(".yaml") else ["--base", name]
+        with tempfile.TemporaryDirectory(prefix="aidiag-nodes-", dir=MEMORY) as tree:
+            subprocess.run([sys.executable, "-B", str(folder / "make_node.py"), *what, tree], check=True)
+            node = RecordedNode(Path(tree))
+            return run_once([kind(Context(node)) for kind in COLLECTORS], deadline_seconds=60)
 
-def collect(node: RecordedNode) -> dict[str, Outcome]:
-    """Run the collectors of this folder."""
-    return run_once([kind(Context(node)) for kind in COLLECTORS], deadline_seconds=60)
+    return see
 
 
 def samples(outcome: Outcome) -> Mapping[tuple[str, str], float | str]:
@@ -63,9 +77,9 @@ def missed(observations: tuple[Observation, ...]) -> list[str]:
 
 
 @pytest.mark.parametrize("base", BASES)
-def test_base_is_read_whole(base: str, tmp_path: Path) -> None:
+def test_base_is_read_whole(base: str, collect: Collect) -> None:
     """On a healthy node nothing is missing that should be there, and every collector ends well."""
-    outcomes = collect(make(tmp_path / "node", "--base", base))
+    outcomes = collect(base)
 
     assert {"host": "ok", "network": "ok"} == {name: outcomes[name].state for name in ("host", "network")}
     assert ("unavailable" if base in ("l40s-eth", "cpu-only") else "ok") == outcomes["rdma"].state
@@ -86,9 +100,9 @@ def test_base_is_read_whole(base: str, tmp_path: Path) -> None:
         ("k8s-pod-h100", {"eth0"}, {f"mlx5_{n}:1" for n in range(8)}),
     ],
 )
-def test_what_the_job_uses(base: str, used: set[str], ports: set[str], tmp_path: Path) -> None:
+def test_what_the_job_uses(base: str, used: set[str], ports: set[str], collect: Collect) -> None:
     """Interfaces and ports of the job are those that its settings name, and all of them are up."""
-    outcomes = collect(make(tmp_path / "node", "--base", base))
+    outcomes = collect(base)
     network, rdma = samples(outcomes["network"]), samples(outcomes["rdma"])
 
     assert used == {name for (signal, name), value in network.items() if signal == "net_used_by_job" and value == 1}
@@ -97,10 +111,9 @@ def test_what_the_job_uses(base: str, used: set[str], ports: set[str], tmp_path:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_case_is_read(case: str, tmp_path: Path) -> None:
+def test_case_is_read(case: str, collect: Collect) -> None:
     """However sick the node, no collector fails: it has values, and reasons for the rest."""
-    assert NODES
-    outcomes = collect(make(tmp_path / "node", str(NODES / "cases" / case)))
+    outcomes = collect(case)
 
     assert {"failed", "hung"}.isdisjoint(outcome.state for outcome in outcomes.values())
     assert all(one.reason for outcome in outcomes.values() for one in outcome.observations if isinstance(one, Absent))
@@ -127,10 +140,9 @@ def test_case_is_read(case: str, tmp_path: Path) -> None:
     ],
 )
 def test_sick_source_is_seen(
-    case: str, collector: str, key: tuple[str, str], expected: float | str, tmp_path: Path
+    case: str, collector: str, key: tuple[str, str], expected: float | str, collect: Collect
 ) -> None:
     """What makes a node sick stands in the samples."""
-    assert NODES
-    outcomes = collect(make(tmp_path / "node", str(NODES / "cases" / case)))
+    outcomes = collect(case)
 
     assert expected == samples(outcomes[collector])[key]

@@ -142,9 +142,10 @@ KEYS = (
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_missing_key_is_not_readable(source: Callable[[Node], object], change_node: ChangeNode) -> None:
+def test_missing_key_is_not_readable(source: Callable[[Node], object], tmp_path: Path) -> None:
     """A source that was not recorded raises OSError; it never gives an empty or a zero answer."""
-    node = change_node("gpu-node", node=dict.fromkeys(KEYS), files={"nvml.json": None})
+    (tmp_path / "node.json").write_text("{}")
+    node = RecordedNode(tmp_path)
 
     with pytest.raises(OSError):
         source(node)
