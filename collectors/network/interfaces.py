@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -14,6 +15,8 @@ IFF_UP, IFF_LOOPBACK = 0x1, 0x8
 ARPHRD_LOOPBACK = "772"
 DEVICE_TYPES = frozenset({"bond", "bridge", "macvlan", "team", "vlan", "vxlan", "wlan"})
 """Values of DEVTYPE in `uevent` that are told apart."""
+
+_HEX = re.compile(r"0x[0-9a-f]{1,16}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +86,7 @@ def _read_interface(node: Node, name: str, addresses: tuple[str, ...]) -> Interf
 
 
 def _flags(text: str) -> int | None:
-    try:
-        return int(text, 16)
-    except ValueError:
-        return None
+    return int(text, 16) if _HEX.fullmatch(text) else None
 
 
 def _up(interface: Interface, flags: int | None) -> bool | None:

@@ -20,6 +20,7 @@ DEVICE_FILES = ("board_id", "fw_ver", "hca_type", "node_guid")
 GIDS_LIMIT = 256
 EMPTY_GID = "0000:0000:0000:0000:0000:0000:0000:0000"
 
+_LID = re.compile(r"0x[0-9a-f]{1,8}")
 _RATE = re.compile(r"(\d+(?:\.\d+)?) Gb/sec(?: \((\d+)X )?")
 
 
@@ -133,10 +134,7 @@ def parse_rate(text: str) -> tuple[float, int | None] | None:
 
 def parse_lid(text: str) -> int | None:
     """The number in `0x21`."""
-    try:
-        return int(text, 16)
-    except ValueError:
-        return None
+    return int(text, 16) if _LID.fullmatch(text) else None
 
 
 def _entries(node: Node, folder: str) -> tuple[str, ...]:

@@ -296,6 +296,14 @@ def test_rates(text: str, rate: tuple[float, int | None] | None) -> None:
     assert rate == parse_rate(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "lid"), [("0x21", 33), ("0x0", 0), ("-1", None), ("0x", None), ("33", None), ("0x1_0", None)]
+)
+def test_lids(text: str, lid: int | None) -> None:
+    """Identifiers are hexadecimal with their prefix, and nothing else is one."""
+    assert lid == parse_lid(text)
+
+
 @given(st.text(max_size=40))
 def test_garbage(text: str) -> None:
     """No text makes a parser fail, and no state is invented."""
