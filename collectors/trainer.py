@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar
 
 from aidiag.collectors.collector import Context
-from aidiag.collectors.observation import Observation
+from aidiag.collectors.comm_split import CommSplit
+from aidiag.collectors.observation import Event, Observation, Place, Sample
+from aidiag.collectors.rank_samples import job_samples, rank_samples
+from aidiag.collectors.records import FoundRecord, RecordFinder, newest
 from aidiag.collectors.signal import EventKind, Signal
+from aidiag.collectors.subject import Subject, rank
+from aidiag.trainer_shim.owner import Owner
 
 SIGNALS: tuple[Signal, ...] = (
     # identity
@@ -32,6 +37,8 @@ SIGNALS: tuple[Signal, ...] = (
     Signal("job_world_size", "gauge", "count", "job", "Ranks that the job says it has"),
     Signal("job_ranks_seen", "gauge", "count", "job", "Ranks of which a sign has been seen, on all hosts in view"),
     Signal("job_ranks_attached", "gauge", "count", "job", "Ranks in which the shim has attached, on all hosts in view"),
+    Signal("rank_phase", "text", "", "rank", "The phase that the rank is in"),
+    Signal("rank_phase_seconds", "gauge", "seconds", "rank", "How long the rank has been in its phase"),
     # steps
     Signal("steps_total", "counter", "count", "rank", "Optimizer steps done"),
     Signal("steps_skipped_total", "counter", "count", "rank", "Optimizer steps that the gradient scaler skipped"),
@@ -63,6 +70,14 @@ SIGNALS: tuple[Signal, ...] = (
     ),
     Signal("loader_batches_total", "counter", "count", "rank", "Batches that a loader gave", labels=("loader",)),
     Signal(
+        "loader_behind_batches_total",
+        "counter",
+        "count",
+        "rank",
+        "Steps in which a loader was still at work when the rank began to wait for its peers",
+        labels=("loader",),
+    ),
+    Signal(
         "loader_workers",
         "gauge",
         "count",
@@ -92,6 +107,9 @@ EVENTS: tuple[EventKind, ...] = (
     EventKind("shim_off", "rank", "The shim switched itself off in a rank", ("reason",)),
 )
 
+NOTE_KINDS = {"exception": "rank_raised", "crash": "rank_raised"}
+"""Notes of a record that become events."""
+
 
 class TrainerCollector:
     """Steps, phases, loaders and memory of the ranks, from the records that the trainer shim keeps."""
@@ -103,7 +121,44 @@ class TrainerCollector:
 
     def __init__(self, context: Context) -> None:
         self._context = context
+        self._finder = RecordFinder(context.record_folders, job=context.job)
+        self._split = CommSplit()
+        self._told: set[tuple[Owner, str, int]] = set()
 
     def collect(self) -> Iterable[Observation]:
-        """Read the source once."""
-        return ()
+        """What each rank's newest record says."""
+        now = self._context.clock.monotonic()
+        found = newest(self._finder.find())
+        self._split.update(found)
+        observations: list[Observation] = []
+        for key, one in found.items():
+            subject = rank(key[1], host=self._context.node.name, job=key[0])
+            observations += rank_samples(one, subject, now, self._split)
+            observations += self._notes(one, subject)
+        observations += job_samples(found, self._context.node.name, now)
+        observations += self._off(found, now)
+        return observations
+
+    def _notes(self, found: FoundRecord, subject: Subject) -> Iterator[Event]:
+        for note in found.record.notes:
+            kind = NOTE_KINDS.get(note.kind)
+            key = (found.owner, note.kind, note.sequence)
+            if kind is not None and key not in self._told:
+                self._told.add(key)
+                source = f"record of {subject}"
+                text = ", ".join(f"{name} {value}" for name, value in note.fields.items())
+                place = Place(source, None, f"{note.kind}: {text}")
+                yield Event(kind, subject, note.monotonic, note.fields, note.unix, place, note.sequence)
+
+    def _off(self, found: Mapping[tuple[str, int], FoundRecord], now: float) -> Iterator[Observation]:
+        for note in self._finder.off_notes():
+            job = note.job_id or self._context.job or ""
+            if note.rank is None or (job, note.rank) in found or self._context.job not in (None, job):
+                continue
+            subject = rank(note.rank, host=self._context.node.name, job=job)
+            yield Sample("rank_up", subject, 1.0, now)
+            yield Sample("rank_shim_attached", subject, 0.0, now)
+            if (note.owner, "off", 0) not in self._told:
+                self._told.add((note.owner, "off", 0))
+                fields = {"reason": note.reason}
+                yield Event("shim_off", subject, now, fields, note.unix, Place(f"shim of {subject}", None, note.reason))

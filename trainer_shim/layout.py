@@ -118,8 +118,9 @@ STEP_HEAD = struct.Struct("<QdIHH")
 """end_ns, loss, batches taken so far (low 32 bits), flags, spare; the nanoseconds per phase so far follow (SPENT)."""
 STEP_BYTES = STEP_HEAD.size + SPENT.size
 
-LOADER_COUNTS = struct.Struct("<4Qi")
-"""wait_ns charged to steps, wait_ns during evaluation, batches, iterations begun, batches ready (-1 unknown)."""
+LOADER_COUNTS = struct.Struct("<5Qi")
+"""wait_ns charged to steps, wait_ns during evaluation, batches, iterations begun, batches for which the loader was the
+slower one (LoaderHook.own_work_done), batches ready (-1 unknown)."""
 LOADER_FACTS = struct.Struct(f"<{NAME_BYTES}s{NAME_BYTES}sHHB")
 """name, dataset, workers, worker pids that follow, role."""
 PID = struct.Struct("<I")

@@ -104,7 +104,11 @@ class StepRecord:
 
 @dataclass(frozen=True)
 class LoaderRecord:
-    """One data loader. `wait_seconds` is what steps waited for it; waits during evaluation are kept apart."""
+    """One data loader. `wait_seconds` is what steps waited for it; waits during evaluation are kept apart.
+
+    `behind_batches` counts the steps of a distributed job in which the loader was still at work when the trainer's own
+    work was done: without its peers to wait for, the trainer would have waited for this loader.
+    """
 
     index: int
     name: str
@@ -113,6 +117,7 @@ class LoaderRecord:
     workers: int
     worker_pids: tuple[int, ...]
     queue_batches: Optional[int]
+    behind_batches: int
     wait_seconds: float
     evaluation_wait_seconds: float
     batches: int

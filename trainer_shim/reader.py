@@ -401,7 +401,7 @@ def _step(number: int, payload: bytes, before: bytes) -> StepRecord:
 
 
 def _loader(index: int, payload: bytes) -> LoaderRecord:
-    wait, evaluation_wait, batches, iterations, queue = layout.LOADER_COUNTS.unpack_from(payload)
+    wait, evaluation_wait, batches, iterations, behind, queue = layout.LOADER_COUNTS.unpack_from(payload)
     name, dataset, workers, pid_count, role = layout.LOADER_FACTS.unpack_from(payload, layout.LOADER_COUNTS.size)
     pids = payload[layout.LOADER_BYTES :][: min(pid_count, layout.WORKER_PIDS) * layout.PID.size]
     return LoaderRecord(
@@ -414,6 +414,7 @@ def _loader(index: int, payload: bytes) -> LoaderRecord:
             pid for (pid,) in layout.PID.iter_unpack(pids[: len(pids) // layout.PID.size * layout.PID.size])
         ),
         queue_batches=None if queue < 0 else queue,
+        behind_batches=behind,
         wait_seconds=wait / 1e9,
         evaluation_wait_seconds=evaluation_wait / 1e9,
         batches=batches,

@@ -16,6 +16,7 @@ from .hook import Hook
 
 if TYPE_CHECKING:
     from ..timeline import Timeline
+    from .loaders import LoaderHook
 
 NODES_LIMIT = 4
 """Outputs of one forward that are watched."""
@@ -28,8 +29,9 @@ class BackwardHook(Hook):
 
     name = "backward"
 
-    def __init__(self, timeline: Timeline, torch: Any) -> None:
+    def __init__(self, timeline: Timeline, torch: Any, loaders: LoaderHook) -> None:
         super().__init__(timeline)
+        self._loaders = loaders
         self.distributed = False
         """Collectives are to be expected at the end of a backward pass."""
         self._tensor = torch.Tensor
@@ -95,6 +97,7 @@ class BackwardHook(Hook):
                 return
             if self.distributed:
                 self._engine.queue_callback(self.reduced)
+                self._loaders.own_work_done()
                 timeline.enter(layout.COMM, now)
             else:
                 self._under_way = False

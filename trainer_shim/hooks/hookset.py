@@ -35,7 +35,7 @@ class TorchHooks:
         from .scaler import ScalerHook
         from .steps import StepHook
 
-        backward = BackwardHook(timeline, torch)
+        backward = BackwardHook(timeline, torch, common.loaders)
         probe = tracing_probe(torch)
         root = RootHook(timeline, torch, probe or (lambda: False), common.loaders, common.evaluation, backward)
         self.torch = torch

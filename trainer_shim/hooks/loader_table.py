@@ -17,8 +17,8 @@ class LoaderEntry:
     """One loader: the numbers that change with each batch, and the facts that change with each iterator."""
 
     __slots__ = (
-        "batches", "dataset", "dirty", "evaluation_wait", "facts", "index", "iterations", "kind", "name", "named",
-        "owner", "queue", "ready", "role", "shape", "wait",
+        "batches", "behind", "dataset", "dirty", "evaluation_wait", "facts", "index", "iterations", "iterator", "kind",
+        "name", "named", "owner", "queue", "ready", "role", "shape", "wait", "workers",
     )  # fmt: skip
 
     def __init__(self, index: int, name: str, kind: str, named: bool) -> None:
@@ -34,6 +34,10 @@ class LoaderEntry:
         self.evaluation_wait = 0
         self.batches = 0
         self.iterations = 0
+        self.behind = 0
+        """Batches for which the loader had not caught up when the trainer's own work was done."""
+        self.iterator: Callable[[], Optional[Any]] = lambda: None
+        self.workers = 0
         self.queue = QUEUE_UNKNOWN
         self.ready: Optional[Callable[[Any], int]] = None
         """Counts the batches that lie ready in an iterator."""
@@ -43,6 +47,7 @@ class LoaderEntry:
 
     def describe(self, workers: int, pids: tuple[int, ...]) -> None:
         """Set the facts; they are packed here and not with each batch."""
+        self.workers = workers
         pids = pids[: layout.WORKER_PIDS]
         head = layout.LOADER_FACTS.pack(_cut(self.name), _cut(self.kind), min(workers, 65535), len(pids), self.role)
         self.facts = head + b"".join(layout.PID.pack(pid) for pid in pids)
@@ -130,7 +135,7 @@ class LoaderTable:
         """Write an entry into the record."""
         entry.dirty = False
         counts = layout.LOADER_COUNTS.pack(
-            entry.wait, entry.evaluation_wait, entry.batches, entry.iterations, entry.queue
+            entry.wait, entry.evaluation_wait, entry.batches, entry.iterations, entry.behind, entry.queue
         )
         self._timeline.writer.loader(entry.index, counts + entry.facts)
 

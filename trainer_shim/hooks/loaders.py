@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from _thread import get_ident
 from typing import TYPE_CHECKING, Any, Optional
 
@@ -28,6 +29,8 @@ class LoaderHook(Hook):
         self._evaluation = evaluation
         self._depth = 0
         self._began = 0
+        self.feeding: Optional[LoaderEntry] = None
+        """The loader that feeds the training."""
         self.last: Optional[LoaderEntry] = None
         """The loader of the last batch, until a forward or an optimizer shows what it was for."""
         self.last_wait = 0
@@ -97,8 +100,27 @@ class LoaderHook(Hook):
         entry = self.last
         if entry is not None:
             self.last = None
+            self.feeding = entry
             if entry.role != layout.ROLE_TRAINING:
                 entry.set_role(layout.ROLE_TRAINING)
+
+    def own_work_done(self) -> None:
+        """The trainer's own work of a step is done, and it begins to wait for its peers: has its loader caught up?
+
+        Where a peer is late, this trainer's loader has time to fill its queue, so that its wait says nothing of its
+        speed. But a loader with half of its workers still busy now would have made the trainer wait, peers or not.
+        """
+        entry = self.feeding
+        if entry is None or entry.ready is None or not self.live:
+            return
+        try:
+            iterator = entry.iterator()
+            if iterator is not None:
+                busy = iterator._tasks_outstanding - entry.ready(iterator) + _early(iterator)
+                if 2 * busy >= entry.workers:
+                    entry.behind += 1
+        except Exception as error:
+            self.failed(error)
 
     def was_evaluation(self) -> None:
         """The last batch went into a forward without gradients: what was charged to the step is taken back."""
@@ -161,6 +183,7 @@ def describe_iterator(entry: LoaderEntry, iterator: Any) -> None:
     entry.describe(getattr(iterator, "_num_workers", len(pids)), pids)
     entry.queue = QUEUE_UNKNOWN
     entry.ready = None
+    entry.iterator = lambda: None
     if pids and hasattr(iterator, "_tasks_outstanding") and hasattr(iterator, "_task_info"):
         data_queue = getattr(iterator, "_data_queue", None)
         if hasattr(data_queue, "queue"):
@@ -169,7 +192,9 @@ def describe_iterator(entry: LoaderEntry, iterator: Any) -> None:
             entry.ready = _ready_from_workers
     try:
         iterator._aidiag_loader = entry
-    except AttributeError:
+        if entry.ready is not None:
+            entry.iterator = weakref.ref(iterator)
+    except (AttributeError, TypeError):
         pass  # an iterator with slots is met anew each time
 
 

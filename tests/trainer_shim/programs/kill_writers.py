@@ -13,6 +13,7 @@ import signal
 import struct
 import sys
 import time
+from pathlib import Path
 
 from aidiag.trainer_shim import folder, identity, layout, owner
 from aidiag.trainer_shim.record import RecordError, read_record
@@ -40,7 +41,7 @@ def write(environ: dict[str, str], acknowledge: int) -> None:
         n += 1
         writer.stamp(layout.OTHER, n)
         writer.step(n, layout.STEP_HEAD.pack(n, n, n & 0xFFFFFFFF, 0, 0) + layout.SPENT.pack(*[n] * len(layout.PHASES)))
-        writer.loader(0, layout.LOADER_COUNTS.pack(n, n, n, n, -1) + layout.LOADER_FACTS.pack(b"l", b"k", 0, 0, 1))
+        writer.loader(0, layout.LOADER_COUNTS.pack(n, n, n, n, n, -1) + layout.LOADER_FACTS.pack(b"l", b"k", 0, 0, 1))
         writer.state(state(n))
         if n % 16 == 0:
             os.write(acknowledge, struct.pack("<I", n))
@@ -94,7 +95,7 @@ def main() -> None:
             rest = acknowledged.read()
         counts = struct.unpack(f"<{len(rest) // 4}I", rest[: len(rest) // 4 * 4])
         problems.extend(filter(None, [problem(path, max(counts, default=1))]))
-        os.unlink(path)
+        Path(path).unlink()
     print(json.dumps({"problems": problems[:5], "count": len(problems), "live_reads": live_reads}))
 
 
