@@ -4,39 +4,41 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from aidiag.trainer_shim import owner as owners
-from aidiag.trainer_shim.folder import candidates
-from aidiag.trainer_shim.model import Record, RecordError
-from aidiag.trainer_shim.owner import FileName, Owner
+from aidiag.collectors.namespaces import Namespaces
+from aidiag.collectors.record_folders import Folder, ShimFile, private_folders, usual_folders
+from aidiag.trainer_shim.model import Record, RecordError, StepRecord
+from aidiag.trainer_shim.owner import Owner
 from aidiag.trainer_shim.reader import RecordReader
 
-FILES_CAP = 4096
-PROCESSES_CAP = 20_000
-PRIVATE_MOUNTS_CAP = 256
-SEARCH_SECONDS = 5.0
-"""How often processes are searched for private mounts."""
+FILES_CAP = 1024
+"""Records that are held open."""
+STEPS_KEPT = 512
+DEAD_KEPT_SECONDS = 900.0
+"""How long the record of an ended process is told where no job was asked for."""
 OFF_LIMIT_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class FoundRecord:
-    """A record and whether its process lives (None where that cannot be told from here)."""
+    """A record, whether its process lives (None where that cannot be told from here), and that process's id here."""
 
     path: str
     owner: Owner
     record: Record
     alive: bool | None
+    host_pid: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class OffNote:
-    """What a shim left that had to switch itself off."""
+    """What a shim left that had to switch itself off. Without a rank only the owner says whose it is."""
 
     owner: Owner
     code: str
@@ -48,17 +50,18 @@ class OffNote:
 
 @dataclass(slots=True)
 class _Open:
-    name: FileName
+    file: ShimFile
     reader: RecordReader
     last: Record | None = None
+    steps: deque[StepRecord] = field(default_factory=lambda: deque(maxlen=STEPS_KEPT))
 
 
 class RecordFinder:
-    """Finds records again and again, and keeps those that it knows open.
+    """Finds records again and again. Those that it knows it keeps open, and reads only what is new in them.
 
     `folders` are where to look; None means the usual places of the shim (`trainer_shim.folder`), for root those of all
     users, and the same places of processes that live in another mount namespace, through /proc/PID/root. `job` limits
-    the records to one job. A record is taken only from a folder's own owner (files of other users are refused).
+    the records to one job. A record is taken only from a folder's own owner, and by others than root only their own.
     """
 
     def __init__(
@@ -68,73 +71,96 @@ class RecordFinder:
         job: str | None = None,
         proc: str = "/proc",
         clock: Callable[[], float] = time.monotonic,
+        unix: Callable[[], float] = time.time,
     ) -> None:
         self._folders = None if folders is None else tuple(map(str, folders))
-        self._job, self._proc, self._clock = job, proc, clock
+        self._job, self._unix = job, unix
+        self._namespaces = Namespaces(proc, clock)
         self._open: dict[tuple[int, int], _Open] = {}
-        self._paths: dict[tuple[int, int], str] = {}
-        self._foreign: set[tuple[int, int]] = set()
-        self._private: list[str] = []
-        self._searched = float("-inf")
-        self._here = owners.this_process(proc)
+        self._passed_over: set[tuple[int, int]] = set()
 
     def find(self) -> list[FoundRecord]:
         """Every record of the job that can be read now; what is damaged or not ready is left out."""
         present: set[tuple[int, int]] = set()
-        for folder in self.folders():
-            for key, path, name, uid in _files(folder, "record"):
-                if len(present) >= FILES_CAP:
-                    break
-                present.add(key)
-                if key not in self._open and key not in self._foreign:
-                    self._take(key, path, name, uid)
+        for folder in self._look():
+            for name, file in folder.files("record"):
+                present.add(file.key)
+                known = file.key in self._open or file.key in self._passed_over
+                if not known and len(self._open) < FILES_CAP:
+                    self._take(folder, name, file)
         for key in self._open.keys() - present:
             self._open.pop(key).reader.close()
-            self._paths.pop(key, None)
-        self._foreign &= present
+        self._passed_over &= present
         return [found for key in list(self._open) if (found := self._read(key)) is not None]
 
     def off_notes(self) -> list[OffNote]:
-        """What shims left that switched themselves off and whose process still lives."""
-        notes = []
-        for folder in self.folders():
-            for _, path, name, uid in _files(folder, "off"):
-                if owners.lives(name.owner, self._here, self._proc) is not False:
-                    notes.append(_off_note(path, name, uid))
-        return notes
+        """What shims left that switched themselves off and whose processes still live, as far as that can be told."""
+        return [
+            _off_note(folder, name, file)
+            for folder in self._look()
+            for name, file in folder.files("off")
+            if self._namespaces.alive(file.name.owner) is not False
+        ]
 
-    def folders(self) -> list[str]:
-        """The folders that are looked into now."""
+    def close(self) -> None:
+        """Close all records."""
+        for entry in self._open.values():
+            entry.reader.close()
+        self._open.clear()
+
+    def _look(self) -> Iterator[Folder]:
+        """The folders that are there, each closed when the next one is asked for; one that cannot be read is none."""
+        for path, root in self._places():
+            try:
+                folder = Folder(path, root)
+            except OSError:
+                continue
+            with closing(folder):
+                yield folder
+
+    def _places(self) -> Iterator[tuple[str, str]]:
         if self._folders is not None:
-            return list(self._folders)
-        if self._clock() - self._searched >= SEARCH_SECONDS:
-            self._searched = self._clock()
-            self._private = list(_private_folders(self._proc, self._here))
-        return [*_usual_folders(""), *self._private]
+            yield from ((path, "") for path in self._folders)
+            return
+        yield from ((path, "") for path in usual_folders())
+        for pid in self._namespaces.private_mounts():
+            process = f"{self._namespaces.proc}/{pid}"
+            yield from ((path, f"{process}/root") for path in private_folders(process, f"{process}/root"))
 
-    def _take(self, key: tuple[int, int], path: str, name: FileName, uid: int) -> None:
+    def _take(self, folder: Folder, name: str, file: ShimFile) -> None:
         try:
-            self._open[key] = _Open(name, RecordReader(path, owner_uid=uid))
-            self._paths[key] = path
+            self._open[file.key] = _Open(file, RecordReader(name, owner_uid=file.uid, dir_fd=folder.fd))
         except RecordError as error:
             if error.code not in ("not_ready", "busy"):
-                self._foreign.add(key)
+                self._passed_over.add(file.key)
 
     def _read(self, key: tuple[int, int]) -> FoundRecord | None:
         entry = self._open[key]
+        steps = entry.steps
         try:
-            entry.last = entry.reader.read()
+            # The last step is read again: a second optimizer may have extended it since.
+            entry.last = entry.reader.read(steps_after=steps[-1].number - 1 if steps else -1)
         except RecordError:
             if entry.last is None:
                 return None
-        record = entry.last
+        else:
+            if steps and entry.last.steps and entry.last.steps[0].number == steps[-1].number:
+                steps.pop()
+            steps.extend(entry.last.steps)
+        record = replace(entry.last, steps=tuple(steps))
+        owner = entry.file.name.owner
+        alive = self._namespaces.alive(owner)
         if self._job is not None and record.identity.job_id != self._job:
-            entry.reader.close()
-            del self._open[key]
-            self._foreign.add(key)
+            self._pass_over(key)
             return None
-        owner = entry.name.owner
-        return FoundRecord(self._paths[key], owner, record, owners.lives(owner, self._here, self._proc))
+        if self._job is None and alive is False and self._unix() - record.state.unix > DEAD_KEPT_SECONDS:
+            self._pass_over(key)
+            return None
+        return FoundRecord(entry.file.path, owner, record, alive, self._namespaces.host_pid(owner) if alive else None)
+
+    def _pass_over(self, key: tuple[int, int]) -> None:
+        self._open.pop(key).reader.close()
+        self._passed_over.add(key)
 
 
 def newest(found: Iterable[FoundRecord]) -> dict[tuple[str, int], FoundRecord]:
@@ -154,83 +180,20 @@ def _age(found: FoundRecord) -> tuple[bool, float, float]:
     return (found.alive is not False, identity.started_unix, identity.attached_unix)
 
 
-def _usual_folders(root: str) -> Iterator[str]:
-    """The shim's usual places below `root`: those of this user, and of all users for root."""
-    uid = os.geteuid()
-    environ = dict(os.environ) if not root else {}
-    yield from (root + path for path in candidates(environ, uid))
-    if uid == 0:
-        for parent, prefix in (("/run/aidiag/u", ""), ("/dev/shm", "aidiag-")):
-            try:
-                names = sorted(os.listdir(root + parent))
-            except OSError:
-                continue
-            for name in names:
-                number = name.removeprefix(prefix)
-                if name.startswith(prefix) and number.isdecimal() and int(number) != uid:
-                    yield f"{root}{parent}/{name}"
-
-
-def _private_folders(proc: str, here: Owner) -> Iterator[str]:
-    """The usual places of processes in other mount namespaces, one process for each namespace."""
-    try:
-        own = os.stat(f"{proc}/self/ns/mnt").st_ino
-        names = os.listdir(proc)
-    except OSError:
-        return
-    seen = {own}
-    for name in names[:PROCESSES_CAP]:
-        if not name.isdecimal() or len(seen) > PRIVATE_MOUNTS_CAP:
-            continue
-        try:
-            namespace = os.stat(f"{proc}/{name}/ns/mnt").st_ino
-        except OSError:
-            continue
-        if namespace not in seen:
-            seen.add(namespace)
-            yield from _usual_folders(f"{proc}/{name}/root")
-
-
-def _files(folder: str, kind: str) -> Iterator[tuple[tuple[int, int], str, FileName, int]]:
-    """The shim's files of one kind in a folder: identity, path, what the name says, and the folder's owner.
-
-    A folder that others than its owner can write to is passed over: anybody could have put files there.
-    """
-    try:
-        facts = os.stat(folder)
-        names = os.listdir(folder)
-    except OSError:
-        return
-    if not stat.S_ISDIR(facts.st_mode) or facts.st_mode & 0o022:
-        return
-    for name in sorted(names)[:FILES_CAP]:
-        parsed = owners.parse_file_name(name)
-        if parsed is None or parsed.kind != kind:
-            continue
-        path = os.path.join(folder, name)
-        try:
-            file = os.lstat(path)
-        except OSError:
-            continue
-        yield (file.st_dev, file.st_ino), path, parsed, facts.st_uid
-
-
-def _off_note(path: str, name: FileName, uid: int) -> OffNote:
+def _off_note(folder: Folder, name: str, file: ShimFile) -> OffNote:
     said: dict[str, object] = {}
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with open(descriptor, "rb") as file:
-            if stat.S_ISREG(os.fstat(descriptor).st_mode) and os.fstat(descriptor).st_uid == uid:
-                loaded = json.loads(file.read(OFF_LIMIT_BYTES) or b"{}")
-                said = loaded if isinstance(loaded, dict) else {}
+        with open(folder.open_file(name, os.O_RDONLY), "rb") as stream:
+            loaded = json.loads(stream.read(OFF_LIMIT_BYTES) or b"{}")
+            said = loaded if isinstance(loaded, dict) else {}
     except (OSError, ValueError, RecursionError):
         pass  # the name alone tells the code
-    rank, unix = said.get("rank"), said.get("unix")
+    rank, unix, reason, job = said.get("rank"), said.get("unix"), said.get("reason"), said.get("job_id")
     return OffNote(
-        name.owner,
-        name.code,
-        str(said.get("reason") or name.code.replace("_", " "))[:500],
-        str(said.get("job_id") or ""),
-        rank if isinstance(rank, int) and 0 <= rank < 1 << 20 else None,
-        float(unix) if isinstance(unix, int | float) else None,
+        file.name.owner,
+        file.name.code,
+        reason[:500] if isinstance(reason, str) and reason.isprintable() else file.name.code.replace("_", " "),
+        job[:128] if isinstance(job, str) and job.isprintable() else "",
+        rank if isinstance(rank, int) and not isinstance(rank, bool) and 0 <= rank < 1 << 20 else None,
+        float(unix) if isinstance(unix, int | float) and not isinstance(unix, bool) and 0 <= unix < 1e12 else None,
     )

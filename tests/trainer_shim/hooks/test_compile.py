@@ -14,7 +14,7 @@ import aidiag.trainer_shim as shim
 X = torch.randn(4, 8)
 
 
-class Model(nn.Module):
+class Model(nn.Module):  # type: ignore[misc]
     """A model with an operation in place."""
 
     def __init__(self) -> None:

@@ -18,7 +18,7 @@ from aidiag.trainer_shim.record import LoaderRecord
 SLOW_SECONDS = 0.02
 
 
-class Numbers(Dataset[Any]):
+class Numbers(Dataset[Any]):  # type: ignore[misc]
     """Items that take no time, or a little."""
 
     def __init__(self, count: int = 8, seconds: float = 0.0) -> None:
@@ -35,7 +35,7 @@ class Numbers(Dataset[Any]):
         return torch.full((4,), float(index))
 
 
-class Stream(IterableDataset[Any]):
+class Stream(IterableDataset[Any]):  # type: ignore[misc]
     """Items without an end that can be known."""
 
     def __iter__(self) -> Iterator[Any]:
@@ -129,9 +129,9 @@ def test_workers_and_queue(trainer: Any, loop: Loop) -> None:
         time.sleep(SLOW_SECONDS)
         loop.model(batch).sum().backward()
         loop.optimizer.step()
-        depths.append(named(trainer, "Numbers").queue_batches)
+        depths.append(named(trainer, "Numbers").queue_batches or 0)
     assert loader._iterator is not None
-    pids = tuple(worker.pid for worker in loader._iterator._workers)  # type: ignore[attr-defined]
+    pids = tuple(worker.pid for worker in loader._iterator._workers)
 
     assert (2, pids) == (named(trainer, "Numbers").workers, named(trainer, "Numbers").worker_pids)
     assert 3 <= max(depths[2:8])
@@ -293,5 +293,5 @@ def test_a_users_patch(memory_folder: Any, monkeypatch: pytest.MonkeyPatch, requ
     assert 4 == len(list(DataLoader(Numbers(4), batch_size=1)))
     assert 2 * (1 + 5) == Patched.calls
     monkeypatch.undo()
-    DataLoader.__iter__, _BaseDataLoaderIter.__next__ = theirs  # type: ignore[method-assign, assignment]
+    DataLoader.__iter__, _BaseDataLoaderIter.__next__ = theirs
     del torch_iter, torch_next

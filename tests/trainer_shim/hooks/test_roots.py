@@ -19,7 +19,7 @@ from torch import nn
 X = torch.randn(4, 8)
 
 
-class Model(nn.Module):
+class Model(nn.Module):  # type: ignore[misc]
     """A model with an operation in place, which full backward hooks would break."""
 
     def __init__(self, output: Any = lambda y: y) -> None:

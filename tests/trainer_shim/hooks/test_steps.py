@@ -70,7 +70,7 @@ def test_a_gan_takes_one_step_a_turn(trainer: Any) -> None:
     assert {"forward", "backward", "optimizer"} <= set(record.steps[-1].phases)
 
 
-class Wrapper(torch.optim.Optimizer):
+class Wrapper(torch.optim.Optimizer):  # type: ignore[misc]
     """An optimizer that passes all on to another, as accelerate's and many schedulers' do."""
 
     def __init__(self, inner: torch.optim.Optimizer, twice: bool) -> None:
@@ -78,7 +78,7 @@ class Wrapper(torch.optim.Optimizer):
         if twice:
             super().__init__(inner.param_groups, {})
 
-    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+    def step(self, closure: Any = None) -> None:
         """Step the inner one."""
         self.inner.step()
 

@@ -13,6 +13,7 @@ import signal
 import struct
 import sys
 import time
+from pathlib import Path
 
 from aidiag.trainer_shim import folder, identity, layout, owner
 from aidiag.trainer_shim.record import RecordError, read_record
@@ -94,7 +95,7 @@ def main() -> None:
             rest = acknowledged.read()
         counts = struct.unpack(f"<{len(rest) // 4}I", rest[: len(rest) // 4 * 4])
         problems.extend(filter(None, [problem(path, max(counts, default=1))]))
-        os.unlink(path)
+        Path(path).unlink()
     print(json.dumps({"problems": problems[:5], "count": len(problems), "live_reads": live_reads}))
 
 

@@ -3,6 +3,8 @@
 Prints as JSON what must not depend on whether it is watched: losses to the bit, signal handlers, threads, exit handlers.
 """
 
+# mypy: ignore-errors
+
 import atexit
 import json
 import multiprocessing
@@ -10,6 +12,7 @@ import os
 import signal
 import sys
 import threading
+from pathlib import Path
 
 import torch
 from torch.utils.data import DataLoader, Dataset
@@ -74,7 +77,7 @@ def main():
                 "losses": losses,
                 "signals": [getattr(h, "__qualname__", str(h)) for h in map(signal.getsignal, signal.valid_signals())],
                 "threads": [thread.name for thread in threading.enumerate()],
-                "tasks": len(os.listdir("/proc/self/task")),
+                "tasks": len(list(Path("/proc/self/task").iterdir())),
                 "exit_handlers": atexit._ncallbacks(),
                 "children": [child.name for child in multiprocessing.active_children()],
             }

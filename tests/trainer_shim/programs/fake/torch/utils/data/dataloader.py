@@ -1,5 +1,7 @@
 """The loader."""
 
+# mypy: ignore-errors
+
 
 class _BaseDataLoaderIter:
     def __init__(self, dataset):
