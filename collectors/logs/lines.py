@@ -55,6 +55,11 @@ def cut(data: bytes, limit: int) -> int:
     return end
 
 
+def _begun(data: bytes) -> int:
+    """How many bytes at the end of `data` may be the beginning of a line end."""
+    return 2 if data.endswith(b"\xe2\x80") else 1 if data.endswith((b"\xe2", b"\xc2", b"\r")) else 0
+
+
 class Visible:
     """Bytes without escape sequences and NULs, and the way back to where each stood."""
 
@@ -197,7 +202,7 @@ class Splitter:
         end = min((at for at in (newline, redraw) if at), default=0)
         if end and data[end - 1 : end + 1] == b"\r\n":
             end += 1
-        kept = b"" if end else data[-2:]  # a line end of several bytes may have come in part
+        kept = b"" if end else data[len(data) - _begun(data) :]
         size = end or len(data) - len(kept)
         self._line += count_line_ends(data[:size])
         self._offset += size

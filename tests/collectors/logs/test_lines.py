@@ -68,6 +68,17 @@ def test_blocks_hold_every_line_once_with_its_number(data: bytes, sizes: list[in
     assert len(texts) == len(found)
 
 
+@pytest.mark.parametrize("end", ["\u2028", "\u2029", "\x85", "\r\n", "\r"])
+def test_a_line_end_in_the_dropped_part_counts_however_it_is_chunked(end: str) -> None:
+    """Behind the cap every line end counts, those of several bytes too when chunks cut them."""
+    data = ("x" * 100 + f"{end}y" * 3 + "\nlast").encode()
+    expected = python_lines(data)
+    for size in range(1, len(data)):
+        found, _ = split(data, [size])
+        assert found[-1] == (len(expected), "last"), size
+
+
+@settings(max_examples=200)
 @given(RAW, st.lists(st.integers(1, 90), max_size=4))
 def test_long_lines_are_cut_and_the_rest_is_counted(data: bytes, sizes: list[int]) -> None:
     """What is kept of a long line is its beginning, numbers stay right behind it, and chunks make no difference."""
