@@ -15,18 +15,18 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from aidiag.diagnose.job.process import ProcessMark, mark
 from aidiag.diagnose.run import keeper as keepers
-from aidiag.diagnose.run.capture import Capture
 from aidiag.diagnose.run.environment import additions
 from aidiag.diagnose.run.identity import job_id, rank
 from aidiag.diagnose.run.prepare import Desk, again
 from aidiag.diagnose.run.program import NotStartableError, become, find, spawn
-from aidiag.diagnose.run.pump import Display, Pump
+from aidiag.diagnose.run.pump import move_plainly, waiting_bytes
 from aidiag.diagnose.run.signals import STOPPING, Relay, forwarded, note_signals, noted
-from aidiag.diagnose.run.streams import STDIN, copy_window_size, open_streams
+from aidiag.diagnose.run.streams import STDIN, Stream, copy_window_size, open_streams
 from aidiag.diagnose.run.task import Settings, Task
 
 PREPARE_SECONDS = 5.0
@@ -34,6 +34,7 @@ END_SECONDS = keepers.LATEST_END_SECONDS
 KEEPERS_LIMIT = 5
 CALL_EVERY_SECONDS = 5.0
 CALLS_MISSED = 3
+LEFTOVER_SECONDS = 1.0
 AFTER_SIGNAL = 128
 
 
@@ -46,6 +47,7 @@ def launch(command: Sequence[str], settings: Settings) -> int:
             become(program, command, environ)
         try:
             run = _Run(_task(command, settings, environ), program)
+            run.prepare()
         except Exception as problem:
             if environ.get("AIDIAG_DEBUG") == "1":
                 raise
@@ -87,9 +89,10 @@ class _Run:
         self._child: int | None = None
         self._mark: ProcessMark | None = None
         self._status: int | None = None
+        self._ended_at = 0.0
         self._stopped_by: int | None = None
         self._drained = self._done = False
-        self._pumps: list[Pump] = []
+        self._movers: dict[Stream, Thread] = {}
         self._signals, _ = note_signals([*forwarded(), signal.SIGCHLD, signal.SIGWINCH])
         self._keeper: keepers.Keeper | None = keepers.start(task, self._streams)
         self._keepers_started = 1
@@ -97,9 +100,12 @@ class _Run:
         self._calls_missed = 0
         self._relay = Relay(self._ask, self._deliver)
 
+    def prepare(self) -> None:
+        """Wait for the folder, for a bounded time."""
+        self._turn_until(lambda: self._added is not None or self._stopped_by is not None, PREPARE_SECONDS)
+
     def go(self) -> int:
         """Start the command, wait for its end and for the last report: the exit status. Raises NotStartableError."""
-        self._turn_until(lambda: self._added is not None or self._stopped_by is not None, PREPARE_SECONDS)
         if self._stopped_by is not None:
             return AFTER_SIGNAL + self._stopped_by
         try:
@@ -159,7 +165,7 @@ class _Run:
         poll.register(self._signals, select.POLLIN)
         if self._keeper is not None:
             poll.register(self._keeper.control, select.POLLIN)
-        elif self._pumps:
+        elif self._movers:
             waits.append(keepers.TURN_SECONDS)
         poll.poll(max(min(waits), 0.0) * 1000)
         for number in noted(self._signals):
@@ -167,8 +173,14 @@ class _Run:
         self._hear()
         self._relay.tick()
         self._call()
-        if self._pumps:
-            self._drained = self._done = all(pump.drained.is_set() for pump in self._pumps)
+        if self._movers and self._status is not None:
+            self._drained = self._done = all(self._moved(*mover) for mover in self._movers.items())
+
+    def _moved(self, stream: Stream, mover: Thread) -> bool:
+        """Whether all that the ended command wrote is shown; what it left behind may still write."""
+        return not mover.is_alive() or (
+            time.monotonic() > self._ended_at + LEFTOVER_SECONDS and waiting_bytes(stream.source) == 0
+        )
 
     def _signal(self, number: int) -> None:
         if number == signal.SIGCHLD:
@@ -197,6 +209,7 @@ class _Run:
                 self._keeper_died()
 
     def _ended(self, status: int) -> None:
+        self._ended_at = time.monotonic()
         code = os.waitstatus_to_exitcode(status)
         self._status = code if code >= 0 else AFTER_SIGNAL - code
 
@@ -243,8 +256,6 @@ class _Run:
 
     def _tell_end(self) -> None:
         self._tell("ended", status=self._status)
-        for pump in self._pumps:
-            pump.command_is_over()
 
     def _call(self) -> None:
         """See that the keeper answers. A stopped one would fill the pipes until the command waits."""
@@ -272,11 +283,7 @@ class _Run:
             with suppress(OSError):
                 self._keeper = keepers.start(self._task, self._streams, self._desk)
         if self._keeper is None:
-            self._pumps = [
-                Pump(stream, Capture(), Display(stream.display), lambda _stream: None) for stream in self._streams
-            ]
-            for pump in self._pumps:
-                pump.start()
+            self._movers = {stream: move_plainly(stream) for stream in self._streams}
             self._added = self._added or {}
         self._tell_started()
         if self._status is not None:
