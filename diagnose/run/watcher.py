@@ -16,7 +16,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import aidiag
-from aidiag.diagnose.job.folder import HostFolder, lock
+from aidiag.diagnose.job.folder import HostFolder
+from aidiag.diagnose.job.locks import lock
 from aidiag.diagnose.job.runs import read_sidecar
 from aidiag.diagnose.run.task import Task
 

@@ -261,11 +261,11 @@ sys.exit(launch(sys.argv[1:], Settings()))
 @pytest.mark.parametrize(
     ("module", "name"),
     [
-        ("launch", "_task"), ("launch", "open_streams"), ("launch", "note_signals"), ("launch", "Relay"),
+        ("launch", "_task"), ("launch", "open_streams"), ("launch", "note_signals"), ("launch", "Relay"), ("launch", "Guard"),
         ("keeper", "start"), ("keeper", "_keep_only"), ("keeper", "Clerk"), ("keeper", "Pump"), ("keeper", "Capture"),
         ("clerk", "prepare"), ("clerk", "RunFile"), ("clerk", "Watcher"), ("clerk", "Speaker"), ("clerk", "additions"),
         ("clerk", "read_runs"), ("prepare", "make"), ("prepare", "set_aside"), ("prepare", "claim_key"),
-        ("watcher", "lock"), ("speaker", "lock"), ("capture", "Thread"), ("pump", "Event"), ("keeper", "note_signals"), ("launch", "waiting_bytes"),
+        ("watcher", "lock"), ("speaker", "lock"), ("capture", "Thread"), ("pump", "Event"), ("keeper", "note_signals"), ("guard", "waiting_bytes"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("error", ["OSError", "RuntimeError"])
