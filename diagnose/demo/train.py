@@ -65,7 +65,7 @@ def main() -> None:
     criterion = torch.nn.CrossEntropyLoss()
     loader = DataLoader(Pictures(options.read_ms / 1000), batch_size=BATCH, num_workers=options.workers)
 
-    begin = time.monotonic()
+    begin = warm = time.monotonic()
     step, last = 0, WARM_UP + 1
     while step < last:
         for pictures, labels in loader:
@@ -74,11 +74,13 @@ def main() -> None:
             loss.backward()
             optimizer.step()
             step += 1
+            if step == WARM_UP // 2:
+                warm = time.monotonic()
             if step == WARM_UP:
-                last = steps_in(options.seconds, begin)
+                last = WARM_UP + steps_in(options.seconds - (time.monotonic() - begin), time.monotonic() - warm)
             if step % 50 == 0 and rank == 0:
                 print(f"step {step} of {last}, loss {loss.item():.4f}", flush=True)
-            if step == last // 2 and rank == options.dead_rank:
+            if rank == options.dead_rank and step > WARM_UP and step >= last // 2:
                 os.kill(os.getpid(), signal.SIGKILL)
             if step == last:
                 break
@@ -87,11 +89,11 @@ def main() -> None:
     dist.destroy_process_group()
 
 
-def steps_in(seconds: float, begin: float) -> int:
-    """How many steps fit into `seconds`, by the first WARM_UP ones; the same answer on all ranks."""
-    steps = torch.tensor([int(seconds / (time.monotonic() - begin) * WARM_UP)])
+def steps_in(seconds: float, sample_seconds: float) -> int:
+    """How many steps fit into `seconds`, when half of the warm-up took `sample_seconds`; the same answer on all ranks."""
+    steps = torch.tensor([int(seconds / sample_seconds * WARM_UP / 2)])
     dist.broadcast(steps, 0)
-    return max(int(steps.item()), WARM_UP + 1)
+    return max(int(steps.item()), 1)
 
 
 if __name__ == "__main__":
