@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -39,7 +40,7 @@ def run_demo(fault: Fault, out: Path, *, ranks: int, seconds: float, lang: str |
     print(f"aidiag demo {fault.name}: {ranks} ranks train a small model on this CPU for {seconds:g} s.")
     print(f"Fault: {fault.words}.")
     print(f"$ aidiag run -- torchrun --nproc-per-node={ranks} {SCRIPT.name} {' '.join(fault.options)}\n", flush=True)
-    _call([sys.executable, "-m", "aidiag", "run", *options, "--", *command])
+    _call([sys.executable, "-m", "aidiag", "run", *options, "--", *command], f"demo-{fault.name}")
     verdict = _read(report)
     print()
     render(verdict, sys.stdout, lang=lang or "en")
@@ -48,11 +49,12 @@ def run_demo(fault: Fault, out: Path, *, ranks: int, seconds: float, lang: str |
     print(f"Planted and found: {fault.words}." if fault.causes else f"Right: {fault.words}.")
 
 
-def _call(line: Sequence[str]) -> None:
+def _call(line: Sequence[str], job: str) -> None:
     """Run to the end. Ctrl-C ends the training, and then its report is still shown."""
+    environ = {"OMP_NUM_THREADS": "1", **os.environ, "AIDIAG_JOB_ID": job}
     before = signal.signal(signal.SIGINT, lambda _number, _frame: None)
     try:
-        subprocess.run(line, check=False)
+        subprocess.run(line, env=environ, check=False)
     finally:
         signal.signal(signal.SIGINT, before)
 

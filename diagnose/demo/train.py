@@ -13,6 +13,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader
 
 WIDTH, CLASSES, BATCH = 768, 10, 64
+WARM_UP = 20
 
 
 class Pictures:
@@ -64,31 +65,35 @@ def main() -> None:
     criterion = torch.nn.CrossEntropyLoss()
     loader = DataLoader(Pictures(options.read_ms / 1000), batch_size=BATCH, num_workers=options.workers)
 
-    begin = time.monotonic()
-    step = 0
-    while not over(begin + options.seconds):
+    begin = warm = time.monotonic()
+    step, last = 0, WARM_UP + 1
+    while step < last:
         for pictures, labels in loader:
             loss = criterion(model(pictures), labels)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
             step += 1
+            if step == WARM_UP // 2:
+                warm = time.monotonic()
+            if step == WARM_UP:
+                last = WARM_UP + steps_in(options.seconds - (time.monotonic() - begin), time.monotonic() - warm)
             if step % 50 == 0 and rank == 0:
-                print(f"step {step} loss {loss.item():.4f}", flush=True)
-            if rank == options.dead_rank and time.monotonic() > begin + options.seconds / 2:
+                print(f"step {step} of {last}, loss {loss.item():.4f}", flush=True)
+            if rank == options.dead_rank and step > WARM_UP and step >= last // 2:
                 os.kill(os.getpid(), signal.SIGKILL)
-            if step % 10 == 0 and over(begin + options.seconds):
+            if step == last:
                 break
     if rank == 0:
         print(f"{step} steps in {time.monotonic() - begin:.0f} s", flush=True)
     dist.destroy_process_group()
 
 
-def over(end: float) -> bool:
-    """Whether any rank's time is up; the same answer on all."""
-    flag = torch.tensor([float(time.monotonic() > end)])
-    dist.all_reduce(flag, op=dist.ReduceOp.MAX)
-    return bool(flag.item())
+def steps_in(seconds: float, sample_seconds: float) -> int:
+    """How many steps fit into `seconds`, when half of the warm-up took `sample_seconds`; the same answer on all ranks."""
+    steps = torch.tensor([int(seconds / sample_seconds * WARM_UP / 2)])
+    dist.broadcast(steps, 0)
+    return max(int(steps.item()), 1)
 
 
 if __name__ == "__main__":

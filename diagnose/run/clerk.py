@@ -146,7 +146,7 @@ class Clerk(Thread):
                 self._try(speaker.follow)
                 time.sleep(POLL_SECONDS)
         self._try(speaker.follow)
-        report = next((path for path in (desk.job.report, desk.host.report) if _newer(path, file.started)), None)
+        report = next((path for path in (desk.job.report, desk.host.report) if path.exists()), None)
         if report is not None:
             self._say(f"report: {report}")
         elif not others:
@@ -176,10 +176,3 @@ class Clerk(Thread):
             if str(problem) not in self._told:
                 self._told.add(str(problem))
                 self._say(str(problem))
-
-
-def _newer(path: Path, unix: float) -> bool:
-    try:
-        return path.stat().st_mtime >= unix - 2
-    except OSError:
-        return False

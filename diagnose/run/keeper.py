@@ -158,6 +158,8 @@ class _Rounds:
     def _finished(self) -> bool:
         if self._run_is_gone and not self._clerk.is_alive():
             self._end_pumps()
+        if any(pump.failed for pump in self._pumps):
+            raise RuntimeError("a pump failed: the next keeper moves the output")
         if any(pump.is_alive() for pump in self._pumps):
             return False
         if not self._clerk.is_alive():

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from aidiag.diagnose.job.earlier import set_aside
-from aidiag.diagnose.job.folder import HostFolder, JobFolder, lock, make, places
+from aidiag.diagnose.job.folder import HostFolder, JobFolder, make, places
+from aidiag.diagnose.job.locks import lock
 from aidiag.diagnose.job.runs import claim_key
 from aidiag.diagnose.run.task import Task
 

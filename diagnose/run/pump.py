@@ -76,7 +76,7 @@ class Pump(Thread):
     """Moves one stream until its end. The end comes when nobody holds the command's side of it any more.
 
     `broken` is called, once, when the user's reader has gone; then the stream is closed, so that the command meets
-    what it would have met without us (SIGPIPE).
+    what it would have met without us (SIGPIPE). After a fault of our own `failed` is set, and the stream is left.
     """
 
     def __init__(self, stream: Stream, capture: Capture, display: Display, broken: Callable[[Stream], None]) -> None:
@@ -85,6 +85,7 @@ class Pump(Thread):
         self._bell, self._ringer = os.pipe()
         self._over = Event()
         self.drained = Event()
+        self.failed = False
 
     def command_is_over(self) -> None:
         """Tell that the command has ended: `drained` is set as soon as all that it wrote is shown.
@@ -100,6 +101,9 @@ class Pump(Thread):
             self._move()
         except BrokenDisplayError:
             self._broken(self._stream)
+        except BaseException:
+            self.failed = True
+            raise
         finally:
             os.close(self._stream.source)
             self.drained.set()
@@ -114,7 +118,7 @@ class Pump(Thread):
             ready = {fd for fd, _ in poll.poll(None if left is None or self.drained.is_set() else QUIET_SECONDS * 1000)}
             if self._bell in ready:
                 os.read(self._bell, 1)
-                left = _waiting_bytes(source) + (CHUNK_BYTES if self._stream.terminal else 0)
+                left = waiting_bytes(source) + (CHUNK_BYTES if self._stream.terminal else 0)
             if source in ready:
                 data = self._read(source)
                 if data is None:
@@ -138,7 +142,21 @@ class Pump(Thread):
             return None
 
 
-def _waiting_bytes(fd: int) -> int:
+def move_plainly(stream: Stream) -> Thread:
+    """A thread that moves a stream with the least of means: what is left when nothing else works."""
+
+    def move() -> None:
+        with suppress(OSError):
+            while data := os.read(stream.source, CHUNK_BYTES):
+                os.write(stream.display, data)
+
+    thread = Thread(target=move, name=f"plain {stream.name}", daemon=True)
+    thread.start()
+    return thread
+
+
+def waiting_bytes(fd: int) -> int:
+    """How much can be read from a pipe or terminal at once."""
     try:
         return int.from_bytes(fcntl.ioctl(fd, termios.FIONREAD, b"\0" * 4), sys.byteorder)
     except OSError:

@@ -9,7 +9,8 @@ from typing import Any
 
 import msgspec
 
-from aidiag.diagnose.job.folder import HostFolder, lock
+from aidiag.diagnose.job.folder import HostFolder
+from aidiag.diagnose.job.locks import lock
 from aidiag.diagnose.report.escape import one_line
 
 LINE_LIMIT_BYTES = 1 << 20

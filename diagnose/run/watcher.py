@@ -16,7 +16,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import aidiag
-from aidiag.diagnose.job.folder import HostFolder, lock
+from aidiag.diagnose.job.folder import HostFolder
+from aidiag.diagnose.job.locks import lock
 from aidiag.diagnose.job.runs import read_sidecar
 from aidiag.diagnose.run.task import Task
 
@@ -65,8 +66,9 @@ class Watcher:
         if self._process is not None:
             if self._process.poll() is None:
                 return
-            self._say(f"the sidecar ended (status {self._process.returncode}, see {self._folder.sidecar_log})")
-            self._process = None
+            status, self._process = self._process.returncode, None
+            then = "starting another" if self._starts < STARTS_LIMIT else "the job runs on without diagnosis"
+            self._say(f"the sidecar ended (status {status}, see {self._folder.sidecar_log}); {then}")
         if self._starts < STARTS_LIMIT and (free := lock(self._folder.sidecar_lock)) is not None:
             self.start(free)
 

@@ -13,14 +13,13 @@ from hypothesis import strategies as st
 from aidiag.diagnose.job.folder import (
     NAME_LIMIT,
     FolderError,
-    local_lock,
-    lock,
     make,
     path_component,
     places,
     read_bounded,
     write_atomically,
 )
+from aidiag.diagnose.job.locks import local_lock, lock
 
 
 @pytest.mark.parametrize("name", ["node-a", "1234", "a.b_c-D", "x" * NAME_LIMIT])

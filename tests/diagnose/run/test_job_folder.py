@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -232,6 +233,20 @@ def test_a_file_system_that_hangs(aidiag: Aidiag) -> None:
     assert (4, b"on\n") == (ended.returncode, ended.stdout)
 
 
+def test_a_signal_while_the_folder_is_made(aidiag: Aidiag, wait_for: Callable[..., Any]) -> None:
+    """Who ends `run` before the command has started ends it at once: the command never starts."""
+    code = HANGS.replace("PREPARE_SECONDS = 0.3", "PREPARE_SECONDS = 60").replace(
+        "import sys, time", "import os, sys, time"
+    )
+    code = code.replace("lambda *_: time.sleep(1000)", "lambda *_: (open('hangs', 'w').close(), time.sleep(1000))")
+    run = subprocess.Popen([sys.executable, "-c", code, "touch", "started"], env=aidiag.environ, cwd=aidiag.folder)
+    wait_for((aidiag.folder / "hangs").exists, "waits")
+    run.terminate()
+
+    assert 128 + 15 == run.wait(30)
+    assert not (aidiag.folder / "started").exists()
+
+
 BREAKS = """
 import sys
 from aidiag.diagnose.run import {module}
@@ -246,11 +261,11 @@ sys.exit(launch(sys.argv[1:], Settings()))
 @pytest.mark.parametrize(
     ("module", "name"),
     [
-        ("launch", "_task"), ("launch", "open_streams"), ("launch", "note_signals"), ("launch", "Relay"),
+        ("launch", "_task"), ("launch", "open_streams"), ("launch", "note_signals"), ("launch", "Relay"), ("launch", "Guard"),
         ("keeper", "start"), ("keeper", "_keep_only"), ("keeper", "Clerk"), ("keeper", "Pump"), ("keeper", "Capture"),
         ("clerk", "prepare"), ("clerk", "RunFile"), ("clerk", "Watcher"), ("clerk", "Speaker"), ("clerk", "additions"),
         ("clerk", "read_runs"), ("prepare", "make"), ("prepare", "set_aside"), ("prepare", "claim_key"),
-        ("watcher", "lock"), ("speaker", "lock"), ("capture", "Thread"),
+        ("watcher", "lock"), ("speaker", "lock"), ("capture", "Thread"), ("pump", "Event"), ("keeper", "note_signals"), ("guard", "waiting_bytes"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("error", ["OSError", "RuntimeError"])
@@ -264,6 +279,35 @@ def test_whatever_breaks_the_command_runs(aidiag: Aidiag, module: str, name: str
     assert (4, b"on\n") == (ended.returncode, ended.stdout)
     assert b"mine\n" in ended.stderr
     assert b"Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize("part", ["capture.Capture.put", "pump.Pump._read", "pump.Display.write"])
+def test_a_broken_pump_is_replaced(aidiag: Aidiag, part: str) -> None:
+    """A fault while output is moved, in the first keeper, costs what it had in its hands; the next one goes on."""
+    module, kind, name = part.split(".")
+    code = BREAKS.replace("{module}.{name} = broken", "whole = {module}.{kind}.{name}\n{module}.{kind}.{name} = broken")
+    code = code.replace(
+        'raise {error}("planted")',
+        "\n    if os.path.exists('broken'): return whole(*_)\n    open('broken', 'w').close(); raise {error}('planted')",
+    )
+    code = code.replace("import sys", "import os, sys").format(module=module, kind=kind, name=name, error="ValueError")
+    wait = "while [ ! -e broken ]; do sleep 0.05; done; sleep 0.5"
+    line = [sys.executable, "-c", code, "sh", "-c", f"echo lost; {wait}; echo on; exit 4"]
+    ended = subprocess.run(line, env=aidiag.environ, cwd=aidiag.folder, capture_output=True, timeout=60, check=False)
+
+    assert 4 == ended.returncode
+    assert ended.stdout.endswith(b"on\n")
+    assert (aidiag.folder / "broken").exists()
+
+
+def test_a_run_within_a_run(aidiag: Aidiag) -> None:
+    """The inner one joins the job of the outer one: one folder, one sidecar, the inner command's status."""
+    inner = aidiag.line("sh", "-c", "echo inner; exit 3")
+    ended = aidiag.run(*inner)
+
+    assert (3, b"inner\n") == (ended.returncode, ended.stdout)
+    assert [3, 3] == [run.exit_status for run in aidiag.runs()]
+    assert 1 == aidiag.sidecars_started()
 
 
 def test_run_files_name_existing_captures(aidiag: Aidiag) -> None:

@@ -127,6 +127,14 @@ def test_inherited_descriptors_reach_the_command(aidiag: Aidiag) -> None:
     assert b"" == os.read(reading, 100)
 
 
+def test_no_descriptor_of_ours_reaches_the_command(aidiag: Aidiag) -> None:
+    """The command has the descriptors that it has without `run`."""
+    code = "import os; print(sorted(os.listdir('/proc/self/fd')))"
+    bare = subprocess.run(aidiag.python(code), capture_output=True, check=True)
+
+    assert bare.stdout == aidiag.run(*aidiag.python(code)).stdout
+
+
 def test_a_full_disk_behind_stdout_does_not_stop_the_job(aidiag: Aidiag) -> None:
     """Output that the user's file does not take is lost there, but the command ends well and the capture has it."""
     with open("/dev/full", "wb") as full:

@@ -104,6 +104,21 @@ def test_kill_9_of_run(aidiag: Aidiag, wait_for: Callable[..., Any], moment: str
 
 
 @pytest.mark.live
+def test_a_stopped_run(aidiag: Aidiag, wait_for: Callable[..., Any]) -> None:
+    """While `run` is stopped (Ctrl-Z, a debugger) the command goes on and all its output is shown; later it is ended
+    well.
+    """
+    run, _ = start(aidiag, wait_for)
+    run.send_signal(signal.SIGSTOP)
+    (aidiag.folder / "go").touch()
+    wait_for(lambda: trained(aidiag), "trained")
+    wait_for(lambda: (STDOUT, STDERR) == shown(aidiag), "all shown")
+    run.send_signal(signal.SIGCONT)
+
+    assert 0 == run.wait(60)
+
+
+@pytest.mark.live
 def test_kill_9_of_the_keeper(aidiag: Aidiag, wait_for: Callable[..., Any]) -> None:
     """When the keeper is killed amid megabytes, another takes over: the command does all its work, `run` has its exit
     status, and of the output at most what the keeper had in its hands is missing.
