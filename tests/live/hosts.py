@@ -50,8 +50,7 @@ def base_environ() -> dict[str, str]:
 
 def aidiag(*arguments: str) -> list[str]:
     """The command line of aidiag from these sources, whatever the working directory."""
-    program = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from aidiag.diagnose.cli import main; main()"
-    return [sys.executable, "-c", program, *arguments]
+    return [sys.executable, str(ROOT / "tests" / "live" / "program.py"), *arguments]
 
 
 def make(prefix: str) -> tuple[Host, Host]:
