@@ -1,0 +1,39 @@
+"""Judging: rules over a window at a moment. The same window and moment give the same judgements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from aidiag.rules.bound import BoundRule
+from aidiag.rules.judgement import Judgement
+from aidiag.rules.model import Rule
+from aidiag.rules.tracker import Tracker
+from aidiag.rules.window import Window
+
+__all__ = ["Judgement", "Tracker", "judge"]
+
+
+def judge(rules: Iterable[Rule], window: Window, now: float) -> list[Judgement]:
+    """What each rule says about each of its subjects at `now`, in seconds of the window's time base.
+
+    A rule with `events:` speaks only of subjects of such events, or, where nobody can see those events, of the subject
+    that their absence was reported for.
+    """
+    found: list[Judgement] = []
+    for rule in rules:
+        bound = bind(rule, window)
+        found += bound.judge_events(now) if rule.events else bound.judge(now)
+    return found
+
+
+def bind(rule: Rule, window: Window) -> BoundRule:
+    """A rule compiled for a window, kept there."""
+    bound = window.kept.get(rule.id)
+    if bound is None or bound.rule is not rule:
+        bound = window.kept[rule.id] = BoundRule(rule, window)
+    return bound
+
+
+def undecided(judgements: Iterable[Judgement]) -> Iterator[Judgement]:
+    """Those judgements that say: cannot be judged."""
+    return (judgement for judgement in judgements if judgement.state == "undecided")

@@ -1,0 +1,1 @@
+"""The language of `when:` and `let:`: small, bounded, statically checked, three-valued."""

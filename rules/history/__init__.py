@@ -1,0 +1,1 @@
+"""What is remembered of samples and events: bounded, and honest about gaps."""

@@ -1,0 +1,1 @@
+"""From rule files to rules: YAML with places, checks, cache."""

@@ -1,0 +1,97 @@
+"""Parsed rules kept between runs, so that a new process need not read YAML and check expressions again.
+
+One file in the user's cache folder holds them by a hash of what they were made from: the text of the rule file, the
+registry, and the code that parsed it. What was made from anything else can therefore not be found. A file that is
+damaged, or that is not this user's own, is ignored.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import stat
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+
+import aidiag
+from aidiag.collectors.signal import Registry
+from aidiag.rules.model import Rule
+
+LARGEST_BYTES = 16 << 20
+MOST_RULES = 1_024
+_CODE = Path(__file__).resolve().parents[1]
+_MAGIC = b"aidiag rules 1\n"
+_DIGEST = 16
+
+Rules = dict[bytes, Rule]
+_ENCODER = msgspec.msgpack.Encoder()
+
+
+def cache_folder(environ: Mapping[str, str] = os.environ) -> Path | None:
+    """The user's cache folder for aidiag (XDG base directory specification), None where there is none."""
+    chosen = environ.get("XDG_CACHE_HOME", "")
+    if chosen.startswith("/"):
+        return Path(chosen) / "aidiag"
+    home = environ.get("HOME", "")
+    return Path(home) / ".cache" / "aidiag" if home.startswith("/") else None
+
+
+def origin(registry: Registry) -> bytes:
+    """A hash of all that decides what a rule file means, beside its text."""
+    digest = hashlib.blake2b(aidiag.__version__.encode(), digest_size=_DIGEST)
+    for source in sorted([*_CODE.glob("*.py"), *_CODE.glob("expression/*.py"), *_CODE.glob("loading/*.py")]):
+        digest.update(source.read_bytes())
+    for name, signal in sorted(registry.signals.items()):
+        digest.update(repr((name, signal.type, signal.unit, signal.scope, signal.labels)).encode())
+    for name, kind in sorted(registry.events.items()):
+        digest.update(repr((name, kind.scope, kind.fields)).encode())
+    return digest.digest()
+
+
+def key_of(content: bytes, made_with: bytes) -> bytes:
+    """The key of a rule file."""
+    return hashlib.blake2b(content, key=made_with, digest_size=_DIGEST).digest()
+
+
+def load(folder: Path) -> Rules:
+    """The rules in the cache, none where it cannot be trusted."""
+    try:
+        handle = os.open(folder / "rules.cache", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return {}
+    with open(handle, "rb") as stream:
+        status = os.fstat(handle)
+        foreign = status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+        if foreign or not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST_BYTES:
+            return {}
+        content = stream.read(LARGEST_BYTES + 1)
+    head = len(_MAGIC) + _DIGEST
+    body = content[head:]
+    if content[:head] != _MAGIC + hashlib.blake2b(body, digest_size=_DIGEST).digest():
+        return {}
+    try:
+        return msgspec.msgpack.decode(body, type=Rules)
+    except msgspec.MsgspecError:
+        return {}
+
+
+def save(folder: Path, rules: Rules, used: Iterable[bytes]) -> None:
+    """Put rules into the cache, those in `used` first if there are too many. Where it cannot be written, nothing."""
+    order = dict.fromkeys([*used, *rules])
+    kept = {key: rules[key] for key in list(order)[:MOST_RULES] if key in rules}
+    body = _ENCODER.encode(kept)
+    content = _MAGIC + hashlib.blake2b(body, digest_size=_DIGEST).digest() + body
+    with contextlib.suppress(OSError):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=folder, prefix=".rules.")
+        try:
+            with open(handle, "wb") as stream:
+                stream.write(content)
+            Path(name).replace(folder / "rules.cache")
+        except OSError:
+            Path(name).unlink()
+            raise

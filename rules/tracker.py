@@ -1,0 +1,129 @@
+"""From judgements to findings: how long a condition must hold, which subjects are told together, and in which words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from aidiag.rules.finding import Finding
+from aidiag.rules.judgement import Judgement
+from aidiag.rules.model import Rule
+from aidiag.rules.telling import Occurrence, tell
+from aidiag.rules.texts import ENGLISH
+
+REFRESH_SECONDS = 30.0
+"""How often the figures in the texts of an active finding are renewed."""
+
+
+@dataclass(slots=True)
+class _Track:
+    """One subject for which a rule holds, or has held until shortly."""
+
+    judgement: Judgement
+    pending_since: float
+    last_true: float
+    active_since: float | None = None
+
+
+@dataclass(slots=True)
+class _Told:
+    finding: Finding
+    members: frozenset[object]
+    critical: bool
+    at: float
+
+
+@dataclass(slots=True)
+class Tracker:
+    """Follows judgements over time.
+
+    `unix_offset` turns the time base into Unix seconds; None where that is not known, so that findings have no times.
+    `language` is that of the texts. `job` is the job id of findings whose subject belongs to none that is known.
+    """
+
+    unix_offset: float | None = 0.0
+    language: str = ENGLISH
+    job: str = ""
+    _tracks: dict[object, _Track] = field(default_factory=dict)
+    _told: dict[str, _Told] = field(default_factory=dict)
+
+    def update(self, judgements: Iterable[Judgement], now: float, *, final: bool = False) -> list[Finding]:
+        """Take the judgements of `now` and give the findings that are active.
+
+        A condition that is undecided neither begins nor ends anything until `keep_for` has passed. With `final`, at the
+        end of a job, what an event has shown needs to hold no longer.
+        """
+        for judgement in judgements:
+            if judgement.state == "firing":
+                self._fires(judgement, now)
+            elif judgement.state == "quiet" and self._tracks:
+                track = self._tracks.get(_key(judgement))
+                if track is not None and track.active_since is None:
+                    del self._tracks[_key(judgement)]
+        for key, track in list(self._tracks.items()):
+            rule = track.judgement.rule
+            if track.last_true < now and now - track.last_true >= _patience(rule, track.active_since is not None):
+                del self._tracks[key]
+            elif track.active_since is None and track.last_true == now:
+                ripe = now - track.pending_since >= rule.for_seconds
+                if ripe or (final and rule.events):
+                    track.active_since = now
+        return self._findings(now)
+
+    def _fires(self, judgement: Judgement, now: float) -> None:
+        track = self._tracks.get(_key(judgement))
+        if track is None:
+            since = now if judgement.since is None else min(now, judgement.since)
+            self._tracks[_key(judgement)] = _Track(judgement, since, now)
+        else:
+            track.judgement, track.last_true = judgement, now
+
+    def _findings(self, now: float) -> list[Finding]:
+        groups: dict[str, list[_Track]] = {}
+        for track in self._tracks.values():
+            if track.active_since is not None:
+                groups.setdefault(self._finding_id(track.judgement), []).append(track)
+        for gone in self._told.keys() - groups.keys():
+            del self._told[gone]
+        return [self._finding(finding_id, tracks, now) for finding_id, tracks in groups.items()]
+
+    def _finding(self, finding_id: str, tracks: list[_Track], now: float) -> Finding:
+        members = frozenset(_key(track.judgement) for track in tracks)
+        critical = any(track.judgement.critical for track in tracks)
+        told = self._told.get(finding_id)
+        if told is None or (told.members, told.critical) != (members, critical) or now - told.at >= REFRESH_SECONDS:
+            occurrences = [self._occurrence(track) for track in tracks]
+            finding = tell(finding_id, occurrences, self.language, self.job)
+            told = self._told[finding_id] = _Told(finding, members, critical, now)
+        return told.finding
+
+    def _occurrence(self, track: _Track) -> Occurrence:
+        timeless = bool(track.judgement.events) and track.judgement.since is None
+        if self.unix_offset is None or timeless or track.active_since is None:
+            return Occurrence(track.judgement, None, None)
+        return Occurrence(
+            track.judgement, track.pending_since + self.unix_offset, track.active_since + self.unix_offset
+        )
+
+    def _finding_id(self, judgement: Judgement) -> str:
+        """The same for the same fault in every report of a job: rule, job and whom it concerns."""
+        rule, subject = judgement.rule, judgement.subject
+        job = judgement.job or self.job
+        if rule.merge == "job":
+            parts = [rule.id, job]
+        elif rule.merge == "host":
+            parts = [rule.id, job, subject.host if subject else ""]
+        else:
+            own = [subject.kind, subject.name] if subject else ["unknown"]
+            place = [subject.host] if subject and subject.kind not in ("rank", "job", "host") and subject.host else []
+            parts = [rule.id, job, *place, "-".join(own), *([judgement.binding] if judgement.binding else [])]
+        return "/".join(part.replace("/", "_") for part in parts if part)
+
+
+def _key(judgement: Judgement) -> tuple[object, ...]:
+    return (judgement.rule.id, judgement.subject, judgement.binding)
+
+
+def _patience(rule: Rule, active: bool) -> float:
+    """How long a rule may be undecided, or quiet while it is active, before it is forgotten."""
+    return rule.keep_for_seconds if active else max(rule.keep_for_seconds, rule.for_seconds)
