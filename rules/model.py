@@ -38,11 +38,15 @@ class RemedyStep:
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """A cause label, or the id of a rule (`is_rule`), that a finding accounts for, at the same rank, host or job."""
+    """A cause label, or the id of a rule (`is_rule`), that a finding accounts for, at the same rank, host or job.
+
+    `anytime` where the other may have been seen earlier, as the sign that foretold this one.
+    """
 
     label: str
     is_rule: bool = False
     at: Literal["rank", "host", "job"] = "job"
+    anytime: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +84,7 @@ class Rule:
     critical: Expression | None = None
     settle_seconds: float = 5.0
     for_seconds: float = 0.0
+    for_threshold: str = ""
     keep_for_seconds: float = 0.0
     culprit: Blamed = "none"
     explains: tuple[Explained, ...] = ()
@@ -94,7 +99,9 @@ class Rule:
 
     def with_thresholds(self, thresholds: Mapping[str, Threshold]) -> Rule:
         """The same rule with other constants."""
-        return replace(self, thresholds={**self.thresholds, **thresholds})
+        wait = thresholds.get(self.for_threshold)
+        seconds = self.for_seconds if wait is None else float(wait.value)
+        return replace(self, thresholds={**self.thresholds, **thresholds}, for_seconds=seconds)
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,7 +120,8 @@ def _culprit(rule: Rule, subjects: Sequence[Subject], lead: Judgement) -> Culpri
     kind = rule.culprit
     if kind == "none" or not subjects:
         return None
-    if subjects[0].kind != rule.scope:  # an event of another kind of subject than the rule expects
+    expected = [subject for subject in subjects if subject.kind == rule.scope]
+    if not expected:  # events of another kind of subject than the rule expects
         kind = subjects[0].kind
     hosts = tuple(sorted({subject.host for subject in subjects if subject.host}))
     if kind == "rank":
@@ -129,8 +130,8 @@ def _culprit(rule: Rule, subjects: Sequence[Subject], lead: Judgement) -> Culpri
         )
     if kind in ("job", "host"):
         return Culprit(kind, hosts=hosts)
-    if kind == rule.scope:
-        return Culprit(kind, hosts=hosts, targets=tuple(sorted({subject.name for subject in subjects})))
+    if kind == (expected or subjects)[0].kind:
+        return Culprit(kind, hosts=hosts, targets=tuple(sorted({subject.name for subject in expected or subjects})))
     gpu = lead.values.get("gpu") if kind == "gpu" else None
     return Culprit(kind, hosts=hosts, targets=(gpu,)) if gpu else None
 
@@ -163,7 +164,8 @@ def _measured(rule: Rule, judgement: Judgement, language: str) -> Iterator[Evide
             template = in_language(text, language)
             known = [judgement.signals[name] for name in names_in(template) if name in judgement.signals]
             source = _source(known[0].signal, known[0].subject) if known else str(judgement.subject or "the job")
-            yield Evidence(source, None, render(template, values, language))
+            if all(values.get(name) not in (None, "") for name in names_in(template)):
+                yield Evidence(source, None, render(template, values, language))
         return
     for name, reading in judgement.signals.items():
         let, value = rule.lets[name], judgement.values.get(name)

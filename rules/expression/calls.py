@@ -92,7 +92,7 @@ def _reading(parser: Parser, call: ast.Call, name: str) -> Typed:
         return Typed(OfReading(name, read), Type("number", SECONDS), offset)
     if name == "why_missing":
         return Typed(OfReading(name, read), TEXT, offset)
-    signal, label = parser.names.registry.signals[read.signal], _text(call.args[1])
+    signal, label = parser.names.registry.signals[read.signal], parser.text(call.args[1])
     if signal.type != "info":
         raise ExpressionError(f"{signal.name} is a {signal.type}, label takes an info signal", offset)
     if label not in signal.labels:
@@ -112,7 +112,7 @@ def _event(parser: Parser, call: ast.Call, name: str) -> Typed:
     parser.event_scopes.setdefault(kind.scope, offset)
     if name == "field":
         _arguments(call, name, 2)
-        wanted = _text(call.args[1])
+        wanted = parser.text(call.args[1])
         if wanted not in kind.fields:
             raise ExpressionError(f"{kind.name} has no field {wanted}", offset, did_you_mean(wanted, kind.fields))
         return Typed(OfEvent(name, kind.name, None, wanted), ANY, offset)
@@ -204,12 +204,6 @@ def _duration(parser: Parser, node: ast.expr, longest: float = LONGEST_WINDOW_SE
 def _arguments(call: ast.Call, name: str, least: int, most: int | None = None) -> None:
     if call.keywords or not least <= len(call.args) <= (most or least):
         raise ExpressionError(f"{name} is called wrongly", call.col_offset - 1, f"write {FUNCTIONS[name].form}")
-
-
-def _text(node: ast.expr) -> str:
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return node.value
-    raise ExpressionError("a constant text must stand here", node.col_offset - 1)
 
 
 def _kind(node: ast.expr) -> SubjectKind:

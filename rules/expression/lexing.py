@@ -1,7 +1,7 @@
 """From the text of an expression to text that Python's parser reads.
 
-Unit literals are no Python: each is overwritten by underscores of the same length, so that columns stay true, and is
-remembered by its offset. Everything that is not a name, number, string or operator of the language is refused here,
+Unit literals are no Python, and texts may hold any character, which Python's parser counts in bytes. Each is overwritten
+by underscores of the same length, so that columns stay true, and is remembered by its offset. Everything that is not a name, number, string or operator of the language is refused here,
 and so is text that is too long or too deeply nested, before a parser with a C stack sees it.
 """
 
@@ -29,21 +29,24 @@ _WORDS = {"&&": "and", "||": "or", "!": "not", "&": "and", "|": "or"}
 
 
 class Scanned(NamedTuple):
-    """Text for Python's parser with the same offsets, and the unit literals in it by their offset."""
+    """Text for Python's parser with the same offsets, and the literals in it by their offset."""
 
     text: str
-    literals: dict[int, Quantity]
+    numbers: dict[int, Quantity]
+    strings: dict[int, str]
 
 
 def scan(source: str) -> Scanned:
-    """Check the characters, size and nesting of an expression and take its unit literals out.
+    """Check the characters, size and nesting of an expression and take its literals out.
 
     Raises ExpressionError.
     """
     if len(source) > MAX_CHARACTERS:
         raise ExpressionError(f"longer than {MAX_CHARACTERS} characters", MAX_CHARACTERS, "split it with let:")
     parts: list[str] = []
-    literals: dict[int, Quantity] = {}
+    numbers: dict[int, Quantity] = {}
+    strings: dict[int, str] = {}
+    last = ""
     brackets: list[tuple[str, int]] = []
     offset = 0
     while offset < len(source):
@@ -54,17 +57,23 @@ def scan(source: str) -> Scanned:
         if token.lastgroup == "space":
             text = " " * len(text)
         elif token["number"] is not None:
-            literals[offset] = quantity(token["number"], token["unit"] or "", offset)
+            numbers[offset] = quantity(token["number"], token["unit"] or "", offset)
             text = "_" * len(text)
+        elif token["string"] is not None:
+            if last == "string":
+                raise ExpressionError("two texts stand side by side", offset)
+            strings[offset] = text[1:-1]
+            text = '"' + "_" * (len(text) - 2) + '"'
         elif token["operator"] is not None:
             _nest(text, offset, brackets)
+        last = last if token.lastgroup == "space" else token.lastgroup or ""
         parts.append(text)
         offset = token.end()
     if brackets:
         raise ExpressionError(f"{brackets[-1][0]} is never closed", brackets[-1][1])
     if not "".join(parts).strip():
         raise ExpressionError("nothing is written here")
-    return Scanned("".join(parts), literals)
+    return Scanned("".join(parts), numbers, strings)
 
 
 def _nest(operator: str, offset: int, brackets: list[tuple[str, int]]) -> None:

@@ -78,23 +78,28 @@ def compare(parser: Parser, node: ast.Compare, offset: int) -> Typed:
     textual = any(part.type.name == "text" for part in operands)
     if not numeric and not textual and any(part.type == TRUTH for part in operands):
         raise ExpressionError("a condition is not compared", operands[0].offset, "use and, or, not")
-    if textual or not numeric:
-        unordered = next((symbol for symbol in symbols if symbol not in ("==", "!=")), None)
-        if unordered:
-            wrong = "texts have no order" if textual else "fields of events are compared with == and !="
-            raise ExpressionError(wrong, operands[1].offset, "use == or !=")
-        nodes = [as_text(part).node if textual else part.node for part in operands]
-        return Typed(Compare(tuple(symbols), tuple(nodes)), TRUTH, offset)
-    return Typed(Compare(tuple(symbols), tuple(_same_unit([as_number(part) for part in operands]))), TRUTH, offset)
+    ordered = any(symbol not in ("==", "!=") for symbol in symbols)
+    if textual and ordered:
+        raise ExpressionError("texts have no order", operands[1].offset, "use == or !=")
+    if textual:
+        nodes = [as_text(part).node for part in operands]
+    elif numeric or ordered:
+        nodes = _same_unit(operands)
+    else:  # two fields of the event, whatever they are
+        nodes = [part.node for part in operands]
+    return Typed(Compare(tuple(symbols), tuple(nodes)), TRUTH, offset)
 
 
 def _same_unit(operands: list[Typed]) -> list[Node]:
-    leading = next((part for part in operands if not part.is_zero), operands[0])
-    for part in operands:
-        if part.type != leading.type and not part.is_zero:
+    """Numbers of one unit. A field of an event has the unit of what it is compared with."""
+    fields = [part for part in operands if part.type == ANY]
+    numbers = [as_number(part) for part in operands if part.type != ANY]
+    leading = next((part for part in numbers if not part.is_zero), None)
+    for part in numbers:
+        if leading is not None and part.type != leading.type and not part.is_zero:
             message = f"{leading.type} is compared with {part.type}"
             raise ExpressionError(message, part.offset, hint(part, leading))
-    return [part.node for part in operands]
+    return [as_number(part).node if part in fields else part.node for part in operands]
 
 
 def _one_of(parser: Parser, node: ast.Compare, offset: int) -> Typed:

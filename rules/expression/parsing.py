@@ -12,11 +12,11 @@ from aidiag.rules.expression import operators
 from aidiag.rules.expression.calls import BUILDERS
 from aidiag.rules.expression.errors import ExpressionError, did_you_mean
 from aidiag.rules.expression.functions import FUNCTIONS
-from aidiag.rules.expression.lexing import MAX_DEPTH, scan
+from aidiag.rules.expression.lexing import MAX_DEPTH, Scanned, scan
 from aidiag.rules.expression.scopes import unreachable
 from aidiag.rules.expression.tree import ANY, TEXT, TRUTH, Choice, Const, Expression, Logic, Name, Read, Type
 from aidiag.rules.expression.typed import Typed, as_truth, same_type
-from aidiag.rules.expression.units import OF_SIGNAL, Quantity
+from aidiag.rules.expression.units import OF_SIGNAL
 
 MAX_NODES = 200
 _CONSTANTS = {"true": True, "false": False}
@@ -49,12 +49,12 @@ def parse(source: str, names: Names, *, rooted: bool = True) -> Expression:
     `rooted` expressions are evaluated for the subject of the rule, so that every signal in them must be one of that
     subject or of what it belongs to. Others (`let`) may be meant for the members of a group. Raises ExpressionError.
     """
-    text, literals = scan(source)
+    scanned = scan(source)
     try:
-        tree = ast.parse(f"({text})", mode="eval")
+        tree = ast.parse(f"({scanned.text})", mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise _syntax_error(error, source) from None
-    parser = Parser(names, literals)
+    parser = Parser(names, scanned)
     found = parser.visit(tree.body)
     if rooted:
         parser.require(names.scope)
@@ -77,11 +77,11 @@ def _syntax_error(error: BaseException, source: str) -> ExpressionError:
 class Parser:
     """Walks one Python syntax tree. `scopes` gathers the kinds of subject read, with the place of the first reading."""
 
-    def __init__(self, names: Names, literals: Mapping[int, Quantity]) -> None:
+    def __init__(self, names: Names, scanned: Scanned) -> None:
         self.names = names
         self.scopes: dict[SubjectKind, int] = {}
         self.event_scopes: dict[SubjectKind, int] = {}
-        self._literals = literals
+        self._scanned = scanned
         self._nodes = 0
         self._depth = 0
 
@@ -105,8 +105,8 @@ class Parser:
                 return self._name(node.id, offset)
             case ast.Constant(value=bool() as truth):
                 return Typed(Const(truth), TRUTH, offset)
-            case ast.Constant(value=str() as text):
-                return Typed(Const(text), TEXT, offset)
+            case ast.Constant(value=str()):
+                return Typed(Const(self.text(node)), TEXT, offset)
             case ast.BoolOp():
                 parts = tuple(as_truth(self.visit(value)).node for value in node.values)
                 return Typed(Logic("and" if isinstance(node.op, ast.And) else "or", parts), TRUTH, offset)
@@ -134,9 +134,9 @@ class Parser:
         return BUILDERS[FUNCTIONS[node.func.id].kind](self, node, node.func.id)
 
     def _name(self, name: str, offset: int) -> Typed:
-        literal = self._literals.get(offset)
-        if literal is not None:
-            return Typed(Const(literal.value), Type("number", literal.dimension), offset)
+        number = self._scanned.numbers.get(offset)
+        if number is not None:
+            return Typed(Const(number.value), Type("number", number.dimension), offset)
         if name in _CONSTANTS:
             return Typed(Const(_CONSTANTS[name]), TRUTH, offset)
         names = self.names
@@ -160,6 +160,12 @@ class Parser:
             raise ExpressionError(f"{name} is a function", offset, f"write {FUNCTIONS[name].form}")
         raise ExpressionError(f"unknown name {name}", offset, did_you_mean(name, names.known()))
 
+    def text(self, node: ast.expr) -> str:
+        """The constant text that a node is. Raises ExpressionError."""
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            return self._scanned.strings[node.col_offset - 1]
+        raise ExpressionError("a constant text must stand here", node.col_offset - 1, 'write "x"')
+
     def read(self, node: ast.expr) -> Read:
         """The signal, with its labels, that a node names. Raises ExpressionError where it names none."""
         offset = node.col_offset - 1
@@ -169,9 +175,7 @@ class Parser:
             keys: Iterable[ast.expr] = node.slice.elts if isinstance(node.slice, ast.Tuple) else (node.slice,)
             values: list[str] = []
             for key in keys:
-                if not isinstance(key, ast.Constant) or not isinstance(key.value, str):
-                    raise ExpressionError("a label is selected by a constant text", key.col_offset - 1, 'write ["x"]')
-                values.append(key.value)
+                values.append(self.text(key))
             return self.signal(node.value.id, tuple(values), offset)
         raise ExpressionError("a signal must stand here, not an expression", offset)
 

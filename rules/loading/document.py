@@ -133,7 +133,7 @@ class _Builder:
         if isinstance(node, yaml.SequenceNode):
             return [self.build(item, (*route, index)) for index, item in enumerate(node.value)]
         assert isinstance(node, yaml.ScalarNode)
-        return scalar(node.value) if node.style is None else node.value
+        return node.value if node.style else scalar(node.value)
 
     def _items(self, node: yaml.MappingNode, route: Route) -> Iterator[tuple[str, Any]]:
         seen: set[str] = set()

@@ -11,8 +11,8 @@ from aidiag.collectors.signal import Registry
 from aidiag.collectors.subject import SUBJECT_KINDS
 from aidiag.rules.expression.errors import ExpressionError, did_you_mean
 from aidiag.rules.expression.parsing import Names
-from aidiag.rules.expression.tree import ANY, TEXT, Expression, Type
-from aidiag.rules.expression.units import read_quantity
+from aidiag.rules.expression.tree import ANY, TEXT, Expression, Name, Type, walk
+from aidiag.rules.expression.units import SECONDS, read_quantity
 from aidiag.rules.finding import SEVERITIES
 from aidiag.rules.loading.document import Document, Route
 from aidiag.rules.loading.errors import RuleError
@@ -28,7 +28,7 @@ KEYS = (
 _ID = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*")
 _CHECK = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
-_EXPLAINED = re.compile(r"(rule:)?([a-z][a-z0-9_]*)(?:@(rank|host|job))?")
+_EXPLAINED = re.compile(r"(rule:)?([a-z][a-z0-9_]*)(?:@(rank|host|job))?( anytime)?")
 
 
 def read_threshold(value: Any, because: str = "") -> Threshold:
@@ -80,6 +80,7 @@ class _RuleReader(Reader):
         lead = self.text(("lead",), "") or None
         if lead is not None and lead not in lets:
             self.fault(("lead",), f"there is no let {lead}", did_you_mean(lead, lets))
+        for_seconds, for_threshold = self._for(thresholds)
         rule = Rule(
             id=self._word(("id",), _ID, "snake_case"),
             cause=self._word(("cause",), _ID, "snake_case"),
@@ -99,7 +100,8 @@ class _RuleReader(Reader):
             when=when,
             until=self.expression(("until",), names, condition=True),
             settle_seconds=self.duration(("settle",), 5.0),
-            for_seconds=self.duration(("for",), 0.0),
+            for_seconds=for_seconds,
+            for_threshold=for_threshold,
             keep_for_seconds=self.duration(("keep_for",), 0.0),
             culprit=self.choice(("culprit",), get_args(Blamed), scope),
             explains=tuple(self._explains()),
@@ -115,9 +117,29 @@ class _RuleReader(Reader):
             references=self.words(("references",)),
             path=self.document.path,
         )
+        self._all_used(rule)
         if rule.check and not (rule.observed and rule.expected):
             self.fault(("check",), "a check says what it observed and expected", "add observed: and expected:")
         return rule
+
+    def _for(self, thresholds: Mapping[str, Threshold]) -> tuple[float, str]:
+        """How long it must hold: a duration, or the name of a threshold that is one."""
+        name = self.value(("for",))
+        threshold = thresholds.get(name) if isinstance(name, str) else None
+        if threshold is None:
+            return self.duration(("for",), 0.0), ""
+        if threshold.dimension != SECONDS or isinstance(threshold.value, str):
+            self.fault(("for",), f"{name} is no duration")
+            return 0.0, ""
+        return threshold.value, str(name)
+
+    def _all_used(self, rule: Rule) -> None:
+        """A threshold that nothing uses would be set in vain."""
+        conditions = [rule.when, rule.until, rule.critical, *rule.lets.values(), *(step.when for step in rule.remedy)]
+        nodes = [node for condition in conditions if condition for node in walk(condition.tree)]
+        used = {node.name for node in nodes if isinstance(node, Name) and node.kind == "threshold"}
+        for name in rule.thresholds.keys() - used - {rule.for_threshold}:
+            self.fault(("thresholds", name), "no condition uses it", "remove it", at_key=True)
 
     def _word(self, route: Route, form: re.Pattern[str], words: str) -> str:
         found = self.text(route)
@@ -183,14 +205,14 @@ class _RuleReader(Reader):
             if match is None:
                 self.fault(("explains", n), f"{word} is no cause", "write a cause or rule:<id>, with @rank or @host")
             else:
-                found.append(Explained(match[2], bool(match[1]), match[3] or "job"))  # type: ignore[arg-type]
+                found.append(Explained(match[2], bool(match[1]), match[3] or "job", bool(match[4])))  # type: ignore[arg-type]
         return found
 
     def _excludes(self) -> list[Exclusion]:
         found: list[Exclusion] = []
         for word in self.mapping(("excludes",)):
             match = _EXPLAINED.fullmatch(word)
-            if match is None or match[3]:
+            if match is None or match[3] or match[4]:
                 self.fault(("excludes", word), f"{word} is no cause", "write a cause or rule:<id>", at_key=True)
             else:
                 found.append(Exclusion(match[2], bool(match[1]), self.languages(("excludes", word), required=True)))
