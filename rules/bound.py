@@ -41,6 +41,10 @@ class BoundRule:
         self._instances: list[tuple[Subject | None, str | None]] = []
         self._decided: dict[int, tuple[Event, bool]] = {}
 
+    def signals(self) -> list[str]:
+        """The signals that the rule reads."""
+        return [read.signal for read in self._program.reads]
+
     def judge(self, now: float) -> list[Judgement]:
         """What the rule says about each subject of its scope."""
         rule, when = self.rule, self._when

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from aidiag.collectors.subject import Subject
 from aidiag.rules.finding import Finding
 from aidiag.rules.judgement import Judgement
 from aidiag.rules.model import Rule
@@ -114,10 +115,15 @@ class Tracker:
         elif rule.merge == "host":
             parts = [rule.id, job, subject.host if subject else ""]
         else:
-            own = [subject.kind, subject.name] if subject else ["unknown"]
-            place = [subject.host] if subject and subject.kind not in ("rank", "job", "host") and subject.host else []
-            parts = [rule.id, job, *place, "-".join(own), *([judgement.binding] if judgement.binding else [])]
-        return "/".join(part.replace("/", "_") for part in parts if part)
+            parts = [rule.id, job, *_who(subject), *([judgement.binding] if judgement.binding else [])]
+        return "/".join(part.replace("/", "_") for part in parts)
+
+
+def _who(subject: Subject | None) -> list[str]:
+    if subject is None:
+        return ["unknown"]
+    own = f"{subject.kind}-{subject.name}"
+    return [subject.host, own] if subject.kind in ("gpu", "port", "nic") and subject.host else [own]
 
 
 def _key(judgement: Judgement) -> tuple[object, ...]:

@@ -215,5 +215,15 @@ class Parser:
             raise ExpressionError(f"this is measured for each {bad}, seen from a {scope}", scopes[bad], hint)
 
 
+_WORDS = {
+    ast.Tuple: "a list of values",
+    ast.List: "a list of values",
+    ast.ListComp: "a comprehension",
+    ast.GeneratorExp: "a comprehension",
+    ast.Starred: "a starred value",
+    ast.Constant: "this constant",
+}
+
+
 def _words(node: ast.expr) -> str:
-    return {"Tuple": "a list of values", "List": "a list of values"}.get(type(node).__name__, type(node).__name__)
+    return _WORDS.get(type(node), f"{type(node).__name__} of Python")

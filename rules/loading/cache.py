@@ -63,12 +63,15 @@ def load(folder: Path) -> Rules:
         handle = os.open(folder / "rules.cache", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return {}
-    with open(handle, "rb") as stream:
+    try:
         status = os.fstat(handle)
         foreign = status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
         if foreign or not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST_BYTES:
             return {}
-        content = stream.read(LARGEST_BYTES + 1)
+        with open(handle, "rb", closefd=False) as stream:
+            content = stream.read(LARGEST_BYTES + 1)
+    finally:
+        os.close(handle)
     head = len(_MAGIC) + _DIGEST
     body = content[head:]
     if content[:head] != _MAGIC + hashlib.blake2b(body, digest_size=_DIGEST).digest():

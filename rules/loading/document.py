@@ -101,7 +101,8 @@ def read_document(path: Path | str, content: bytes) -> Document:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
-        raise RuleError(name, line, column, str(error.problem or error.context), "check the YAML syntax") from None
+        said = ", ".join(filter(None, (error.context, error.problem)))
+        raise RuleError(name, line, column, said, "check the YAML syntax") from None
     except (yaml.YAMLError, RecursionError) as error:
         raise RuleError(name, 1, 1, f"not YAML: {str(error).splitlines()[0]}") from None
     if top is None:

@@ -30,6 +30,8 @@ _CHECK = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _EXPLAINED = re.compile(r"(rule:)?([a-z][a-z0-9_]*)(?:@(rank|host|job))?( anytime)?")
 
+_PLACES = ("host", "hosts", "rank", "ranks")
+
 
 def read_threshold(value: Any, because: str = "") -> Threshold:
     """A constant: a number, a number with a unit, or a word. Raises ExpressionError."""
@@ -215,7 +217,8 @@ class _RuleReader(Reader):
             if match is None or match[3] or match[4]:
                 self.fault(("excludes", word), f"{word} is no cause", "write a cause or rule:<id>", at_key=True)
             else:
-                found.append(Exclusion(match[2], bool(match[1]), self.languages(("excludes", word), required=True)))
+                decide = self._texts(("excludes", word), {name: BUILT_IN[name] for name in _PLACES}, required=True)
+                found.append(Exclusion(match[2], bool(match[1]), decide))
         return found
 
     def _remedy(self, names: Names, types: Mapping[str, Type]) -> list[RemedyStep]:

@@ -1,0 +1,168 @@
+"""Judging: which subjects, which state, with what."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from aidiag.collectors.observation import Absent, Event, labels
+from aidiag.collectors.subject import Subject, host, job, rank
+from aidiag.rules.engine import judge
+from aidiag.rules.loading.document import read_document
+from aidiag.rules.loading.rule_file import read_rule
+from aidiag.rules.model import Rule
+
+if TYPE_CHECKING:
+    from tests.rules.conftest import World
+
+R0, R1 = rank(0, host="a", job="j"), rank(1, host="a", job="j")
+HEAD = "cause: c\ntitle: t\nseverity: warning\nsummary: s\nwhy: w\n"
+REMEDY = "\nremedy: [{do: d}]"
+
+
+def rule(world: World, body: str) -> Rule:
+    """A rule of a few lines."""
+    text = f"id: test_rule\n{HEAD}{body}{'' if 'remedy' in body else REMEDY}"
+    found, errors = read_rule(read_document("rule.yaml", text.encode()), world.registry)
+    assert found is not None, [str(error) for error in errors]
+    return found
+
+
+def states(world: World, body: str, now: float) -> dict[Any, str]:
+    """The state of a rule for each subject."""
+    return {
+        (j.subject.name if j.subject else None) if j.binding is None else j.binding: j.state
+        for j in judge([rule(world, body)], world.window, now)
+    }
+
+
+def test_each_subject_has_its_state(world: World) -> None:
+    """A rule is judged for every subject of its scope: firing, quiet or undecided."""
+    world.feed("queue", R0, [9.0] * 10)
+    world.feed("queue", R1, [1.0] * 10)
+    world.feed("state", rank(2, host="a", job="j"), ["on"] * 10)
+
+    assert {"0": "firing", "1": "quiet", "2": "undecided"} == states(world, "scope: rank\nwhen: queue > 5", 9.0)
+
+
+def test_a_rule_may_look_apart_at_each_label(world: World) -> None:
+    """With `each` a subject has one state for each value of the label; without any value it is undecided."""
+    world.feed("wait_seconds_total", R0, [float(t) for t in range(20)], labels=labels(loader="train"))
+    world.feed("wait_seconds_total", R0, [0.0] * 20, labels=labels(loader="eval"))
+    world.feed("queue", R1, [1.0] * 20)
+    body = "scope: rank\neach: loader\nwhen: rate(wait_seconds_total, 10s) > 50%"
+
+    assert {"train": "firing", "eval": "quiet", "1": "undecided"} == states(world, body, 19.0)
+
+
+def test_ranks_that_nobody_has_seen(world: World) -> None:
+    """With `unseen` a rule is judged for the ranks too that only the world size tells of."""
+    world.feed("queue", R0, [1.0] * 10)
+    world.feed("job_world_size", job("j"), [3.0] * 10)
+    body = "scope: rank\nunseen: true\nwhen: not exists(queue)"
+
+    assert {"0": "quiet", "1": "firing", "2": "firing"} == states(world, body, 9.0)
+    assert {"0": "quiet"} == states(world, body.replace("true", "false"), 9.0)
+
+
+def test_a_judgement_that_fires_brings_what_its_texts_need(world: World) -> None:
+    """Values of lets and constants, the readings they come from, severity and the steps that apply come along."""
+    world.feed("queue", R0, [9.0] * 10)
+    body = (
+        "scope: rank\nthresholds: {most: 5}\nlet: {twice: 2 * queue, later: delay_seconds}\n"
+        "when: twice > most\ncritical: queue > 8\nremedy: [{do: a, if: queue > 8}, {do: b, if: queue < 8}, {do: c}]"
+    )
+    [found] = judge([rule(world, body)], world.window, 9.0)
+
+    assert {"most": 5.0, "twice": 18.0, "later": None, "gpu": None} == dict(found.values)
+    assert ("queue", 9.0) == (found.signals["twice"].signal, found.signals["twice"].value)
+    assert (True, (0, 2), "j") == (found.critical, found.steps, found.job)
+
+
+def test_judging_is_pure(world: World) -> None:
+    """Judging twice, or judging another moment in between, gives the same."""
+    world.feed("queue", R0, [9.0] * 10 + [1.0] * 10)
+    one = rule(world, "scope: rank\nlet:\n  mean: avg(queue, 10s)\nwhen: mean > 5")
+
+    first = judge([one], world.window, 9.0)
+    judge([one], world.window, 19.0)
+
+    assert first == judge([one], world.window, 9.0)
+
+
+class TestEvents:
+    """Rules about events."""
+
+    BODY = "scope: rank\nevents: [crash]\nwhen: code != 0 and not exists(queue)\nsettle: 4s"
+
+    def test_an_event_speaks_for_its_subject(self, world: World) -> None:
+        """The rule is judged for the subjects of its events, by the fields of each."""
+        world.window.add(Event("crash", R0, 10.0, {"code": 3}))
+        world.window.add(Event("crash", R1, 10.0, {"code": 0}))
+        world.window.add(Event("crash", rank(2, host="a", job="j"), 10.0))
+        world.window.add(Event("crash", None, 10.0, {"code": 7}))
+
+        body = "scope: rank\nevents: [crash]\nwhen: code == 3 or (code == 7 and queue > 1)"
+
+        assert {"0": "firing", "1": "quiet", "2": "undecided", None: "undecided"} == states(world, body, 20.0)
+
+    def test_it_is_judged_by_what_was_known_shortly_after(self, world: World) -> None:
+        """What became stale or changed long after the event does not change what it meant."""
+        world.feed("queue", R0, [9.0] * 15)
+        world.window.add(Event("crash", R0, 10.0))
+        body = "scope: rank\nevents: [crash]\nwhen: queue > 5"
+
+        assert {"0": "firing"} == states(world, body, 12.0)
+        assert {"0": "firing"} == states(world, body, 500.0)
+
+    def test_its_traces_may_come_a_little_later(self, world: World) -> None:
+        """For `settle` seconds what is collected after the event still counts; later it does not."""
+        world.window.add(Event("crash", R0, 10.0, {"code": 3}))
+        assert {"0": "firing"} == states(world, self.BODY, 11.0)
+
+        world.feed("queue", R0, [1.0] * 3, start=12.0)
+        assert {"0": "quiet"} == states(world, self.BODY, 20.0)
+
+    def test_the_first_event_words_it(self, world: World) -> None:
+        """Of several events that fulfil the condition the first gives the values and the time."""
+        for time, code in ((10.0, 0), (12.0, 5), (11.0, 4)):
+            world.window.add(Event("crash", R0, time, {"code": code}))
+        [found] = judge([rule(world, self.BODY)], world.window, 30.0)
+
+        assert (11.0, 4, [4, 5]) == (found.since, found.values["code"], [e.fields["code"] for e in found.events])
+
+    def test_it_can_be_over(self, world: World) -> None:
+        """`until` ends what an event began, by what is known now."""
+        world.window.add(Event("crash", R0, 10.0, {"code": 3}))
+        body = self.BODY + "\nuntil: queue > 0 and age(crash) > 30s"
+        assert {"0": "firing"} == states(world, body, 20.0)
+
+        world.feed("queue", R0, [1.0] * 10, start=45.0)
+        assert {"0": "quiet"} == states(world, body, 50.0)
+
+    def test_events_that_nobody_can_see(self, world: World) -> None:
+        """Where a collector says that it cannot see such events, the rule is undecided, not quiet."""
+        assert {} == states(world, self.BODY, 10.0)
+
+        world.window.add(Absent("crash", host("a"), "the log is another user's"))
+
+        assert {"a": "undecided"} == states(world, self.BODY, 10.0)
+
+    def test_events_without_a_time(self, world: World) -> None:
+        """An event of a log without times is judged by what is known, and has no `since`."""
+        world.window.add(Event("crash", R0, None, {"code": 3}))
+        [found] = judge([rule(world, self.BODY)], world.window, 30.0)
+
+        assert ("firing", None) == (found.state, found.since)
+
+
+@pytest.mark.parametrize("count", [1, 8])
+def test_an_unknown_rank_is_not_made_up(world: World, count: int) -> None:
+    """Only subjects that were seen are judged."""
+    for number in range(count):
+        world.feed("queue", rank(number, host="a", job="j"), [1.0])
+
+    found = judge([rule(world, "scope: rank\nwhen: queue > 0")], world.window, 0.0)
+
+    assert [Subject("rank", str(n), "a", "j") for n in range(count)] == [j.subject for j in found]
