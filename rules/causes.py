@@ -73,13 +73,13 @@ def arrange(
             by_root[
                 min(reaching, key=lambda h: (not edges[h][number], not _same_place(found[h], found[number])))
             ].append(number)
+    for head in order:
+        by_root[head].sort(key=lambda n: (found[n].since or 0.0, found[n].id))
     roots = [
         replace(found[head], explains=tuple(found[n].id for n in by_root[head]), explained_by=None) for head in order
     ]
     consequences = [
-        replace(found[number], explains=(), explained_by=found[head].id)
-        for head in order
-        for number in sorted(by_root[head], key=lambda n: (found[n].since or 0.0, found[n].id))
+        replace(found[n], explains=(), explained_by=found[head].id) for head in order for n in by_root[head]
     ]
     return roots, consequences
 

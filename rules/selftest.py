@@ -18,6 +18,7 @@ from aidiag.rules.loading.reader import Reader
 from aidiag.rules.loading.rule_file import read_rule
 from aidiag.rules.model import Rule
 from aidiag.rules.promseries import DEFAULT_JOB, expand, read_event_subject, read_series, read_subject
+from aidiag.rules.texts import ENGLISH
 from aidiag.rules.tracker import Tracker
 from aidiag.rules.window import Window
 
@@ -80,23 +81,29 @@ def run_file(path: Path, registry: Registry) -> list[TestResult]:
 
 def run_test(test: RuleTest, registry: Registry) -> TestResult:
     """Run one test."""
+    findings, judgements = outcome(test, registry)
+    wrong = _difference(test.expect, findings, judgements)
+    message = f"{test.rule.path}:{test.line}: {wrong}" if wrong else ""
+    return TestResult(test.rule.id, test.name, not wrong, message)
+
+
+def outcome(test: RuleTest, registry: Registry, language: str = ENGLISH) -> tuple[list[Finding], list[Judgement]]:
+    """The findings and the last judgements of a test, judged interval by interval as a sidecar would."""
     window = Window(registry, unix_offset=0.0)
-    tracker = Tracker(unix_offset=0.0, job=DEFAULT_JOB)
+    tracker = Tracker(unix_offset=0.0, job=DEFAULT_JOB, language=language)
     findings: list[Finding] = []
     judgements: list[Judgement] = []
     events = sorted(test.events, key=lambda event: event.time or 0.0)
     ticks = int(test.at_seconds / test.interval_seconds + 1e-9)
+    window.add_all(test.absences)
     for tick in range(ticks + 1):
         now = tick * test.interval_seconds
         window.add_all(test.samples.get(tick, ()))
-        window.add_all(test.absences if tick == 0 else ())
         while events and (events[0].time or 0.0) <= now:
             window.add(events.pop(0))
         judgements = judge([test.rule], window, now)
         findings = tracker.update(judgements, now)
-    wrong = _difference(test.expect, findings, judgements)
-    message = f"{test.rule.path}:{test.line}: {wrong}" if wrong else ""
-    return TestResult(test.rule.id, test.name, not wrong, message)
+    return findings, judgements
 
 
 def _difference(expect: Any, findings: list[Finding], judgements: list[Judgement]) -> str:

@@ -87,7 +87,7 @@ class Parser:
 
     def visit(self, node: ast.expr) -> Typed:
         """Check one node and what is below it."""
-        offset = node.col_offset - 1
+        offset = max(0, node.col_offset - 1)  # a bare tuple begins at the bracket that was put around it all
         self._nodes += 1
         self._depth += 1
         if self._nodes > MAX_NODES:
