@@ -37,6 +37,7 @@ class BoundRule:
         self._lets = tuple(program.closure(Name("let", name)) for name in rule.lets)
         self._shown, self._looked_at = _shown(rule, program)
         self._evaluation = Evaluation(program, window)
+        self._apart = [read.signal for read in program.reads if (rule.each, None) in read.labels]
         self._generation = -1
         self._instances: list[tuple[Subject | None, str | None]] = []
         self._decided: dict[int, tuple[Event, bool]] = {}
@@ -64,7 +65,7 @@ class BoundRule:
     def frames(self, now: float) -> Iterator[Frame]:
         """The subjects of the rule's scope, each apart for every value of the label `each`."""
         evaluation = self._evaluation.at(now)
-        if self._generation != self._window.generation:
+        if self._generation != self._window.generation or self.rule.unseen:
             self._generation = self._window.generation
             self._instances = list(self._find_instances(now))
         return (evaluation.frame(subject, binding) for subject, binding in self._instances)
@@ -87,7 +88,7 @@ class BoundRule:
                 if name == each
             }
             yield from ((subject, value) for value in sorted(values))
-            if not values:
+            if not values and any(window.absence(signal, subject) for signal in self._apart):
                 yield subject, None
 
     def _unseen(self, now: float) -> Iterator[Subject]:

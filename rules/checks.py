@@ -98,6 +98,9 @@ def _unseen(plain: Verdict, gaps: Iterable[Gap]) -> Verdict:
 def _nothing_seen(rule: Rule, signals: Iterable[str], window: Window) -> Iterator[Verdict]:
     """No subject to judge: what do the collectors say?"""
     plain = Verdict(rule.check or rule.id, "unknown", NODE, rule=rule.id)
+    if rule.each and window.subjects(rule.scope):
+        yield replace(plain, status="ok", reason=f"there is no {rule.each} to judge")
+        return
     said = [absent for signal in signals for absent in window.absences(signal)]
     if not said:
         yield replace(plain, reason=f"no {rule.scope} has been reported")

@@ -173,7 +173,10 @@ class Window:
         if subject is None:
             return next(iter(absent.values()))
         for place in (subject, self.related(subject, "host"), self.related(subject, "job")):
-            found = place and (absent.get((place, labels)) or absent.get((place, ())))
+            if place is None:
+                continue
+            found = absent.get((place, labels)) or absent.get((place, ()))
+            found = found or next((one for (subject, _), one in absent.items() if subject == place), None)
             if found:
                 return found
         return None if subject.host else next(iter(absent.values()))

@@ -58,7 +58,7 @@ def parse(source: str, names: Names, *, rooted: bool = True) -> Expression:
     found = parser.visit(tree.body)
     if rooted:
         parser.require(names.scope)
-    return Expression(source, found.node, found.type, tuple(parser.scopes))
+    return Expression(source, found.node, found.type, tuple(parser.scopes), tuple(parser.event_scopes))
 
 
 def parse_condition(source: str, names: Names) -> Expression:
@@ -144,6 +144,8 @@ class Parser:
             let = names.lets[name]
             for scope in let.scopes:
                 self.scopes.setdefault(scope, offset)
+            for scope in let.event_scopes:
+                self.event_scopes.setdefault(scope, offset)
             return Typed(Name("let", name), let.type, offset)
         if name in names.thresholds:
             return Typed(Name("threshold", name), names.thresholds[name], offset)

@@ -144,9 +144,10 @@ def walk(node: Node) -> Iterator[Node]:
 
 
 class Expression(msgspec.Struct, frozen=True, array_like=True):
-    """A checked expression: its text, tree and type, and the kinds of subject whose signals it reads."""
+    """A checked expression: its text, tree and type, and the kinds of subject whose signals and events it asks for."""
 
     source: str
     tree: Node
     type: Type
     scopes: tuple[SubjectKind, ...]
+    event_scopes: tuple[SubjectKind, ...] = ()

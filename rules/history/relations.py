@@ -80,6 +80,8 @@ class Relations:
             if subject.job:
                 return job(subject.job)
             jobs = self._jobs.get(subject.host, {})
+            if subject.kind == "rank" and not jobs:
+                return job("")  # of a log that names neither job nor host
             return job(next(iter(jobs))) if len(jobs) == 1 else None
         return None
 

@@ -38,12 +38,20 @@ LOG_KINDS = {  # what the built-in rules take from the log collector, for a tree
         "task_out_of_memory": "node tasks step kills",
     },
 }
+SIGNAL = Signal(
+    "host_oom_kills_total", "counter", "count", "host", "Processes that the kernel killed to get memory back"
+)
 PROCESS_FIELDS = {"rank_exited": ("signal_name", "host_pid"), "loader_worker_exited": ("signal_name", "host_pid")}
 
 
 @pytest.fixture(scope="session")
 def registry() -> Registry:
     """Every signal and event kind of the collectors."""
+    return full_registry()
+
+
+def full_registry() -> Registry:
+    """The registry of the collectors, completed by what the built-in rules take from those that are not here yet."""
     known = collectors_registry()
     kinds = dict(known.events)
     for name, fields in PROCESS_FIELDS.items():
@@ -52,7 +60,8 @@ def registry() -> Registry:
     for scope, names in LOG_KINDS.items():
         for name, words in names.items():
             kinds.setdefault(name, EventKind(name, scope, "", (*words.split(), "message")))  # type: ignore[arg-type]
-    return Registry.of(known.signals.values(), kinds.values())
+    signals = {SIGNAL.name: SIGNAL, **known.signals}
+    return Registry.of(signals.values(), kinds.values())
 
 
 @pytest.fixture(scope="session")

@@ -47,13 +47,15 @@ def test_each_subject_has_its_state(world: World) -> None:
 
 
 def test_a_rule_may_look_apart_at_each_label(world: World) -> None:
-    """With `each` a subject has one state for each value of the label; without any value it is undecided."""
+    """With `each` a subject has one state for each value of the label; without any, none unless a collector says why."""
     world.feed("wait_seconds_total", R0, [float(t) for t in range(20)], labels=labels(loader="train"))
     world.feed("wait_seconds_total", R0, [0.0] * 20, labels=labels(loader="eval"))
     world.feed("queue", R1, [1.0] * 20)
     body = "scope: rank\neach: loader\nwhen: rate(wait_seconds_total, 10s) > 50%"
 
-    assert {"train": "firing", "eval": "quiet", "1": "undecided"} == states(world, body, 19.0)
+    assert {"train": "firing", "eval": "quiet"} == states(world, body, 19.0)
+    world.window.add(Absent("wait_seconds_total", R1, "no loader was met", labels=labels(loader="train")))
+    assert {"train": "firing", "eval": "quiet", "1": "undecided"} == states(world, body, 20.0)
 
 
 def test_ranks_that_nobody_has_seen(world: World) -> None:
