@@ -8,11 +8,13 @@ import pytest
 
 from aidiag.collectors.observation import Event, Place
 from aidiag.collectors.subject import Subject, gpu, host, nic, port, rank
+from aidiag.rules.evidence import MOST_EVIDENCE
 from aidiag.rules.expression.tree import Expression, Read, Type
 from aidiag.rules.finding import Finding
 from aidiag.rules.judgement import Judgement, Reading
 from aidiag.rules.model import Rule
-from aidiag.rules.telling import MOST_EVIDENCE, Occurrence, ranges, tell, who
+from aidiag.rules.places import ranges, who
+from aidiag.rules.telling import Occurrence, tell
 
 R = [rank(number, host="a" if number < 4 else "b", job="j") for number in range(8)]
 
