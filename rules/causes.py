@@ -128,9 +128,9 @@ def _at(place: str, one: Finding, other: Finding) -> bool:
         return True
     if one.culprit is None or other.culprit is None:
         return False
-    if place == "rank":
-        return bool(set(one.culprit.ranks) & set(other.culprit.ranks))
-    return bool(set(one.culprit.hosts) & set(other.culprit.hosts))
+    if set(one.culprit.ranks) & set(other.culprit.ranks):
+        return True
+    return place == "host" and bool(set(one.culprit.hosts) & set(other.culprit.hosts))
 
 
 def _same_place(one: Finding, other: Finding) -> bool:

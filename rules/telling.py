@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from aidiag.collectors.subject import Subject
+from aidiag.collectors.subject import Subject, host
 from aidiag.rules.evidence import evidence
 from aidiag.rules.finding import Culprit, Finding, Severity, Step
 from aidiag.rules.judgement import Judgement
@@ -27,7 +27,7 @@ def tell(finding_id: str, occurrences: Sequence[Occurrence], language: str, job:
     rule = occurrences[0].judgement.rule
     ordered = sorted(occurrences, key=_weight)
     lead = ordered[0].judgement
-    subjects = [one.judgement.subject for one in ordered if one.judgement.subject is not None]
+    subjects = [one.judgement.subject for one in ordered if one.judgement.subject is not None] or _hosts_named(lead)
     values = {**lead.values, **places(subjects, lead.subject, lead.job or job, language)}
     severity: Severity = "critical" if any(one.judgement.critical for one in ordered) else rule.severity
 
@@ -61,6 +61,12 @@ def _weight(occurrence: Occurrence) -> tuple[float, int, str]:
     leading = -float(lead) if isinstance(lead, int | float) else 0.0
     number = judgement.subject.rank if judgement.subject else None
     return (leading, -1 if number is None else number, str(judgement.subject))
+
+
+def _hosts_named(judgement: Judgement) -> list[Subject]:
+    """The hosts that events of nobody name: whose process it was is not known, but where it ran is."""
+    names = {event.fields.get("host") for event in judgement.events if event.subject is None}
+    return [host(name) for name in sorted(name for name in names if isinstance(name, str) and name)]
 
 
 def _culprit(rule: Rule, subjects: Sequence[Subject], lead: Judgement) -> Culprit | None:

@@ -90,6 +90,18 @@ def test_nobody_is_blamed_where_nobody_is_known() -> None:
     assert told(rule(culprit="gpu"), R[1]).culprit is None
 
 
+def test_the_host_of_an_unknown_process() -> None:
+    """Where an event of nobody names its host, the host is where to look."""
+    finding = told(rule(summary={"en": "{who} crashed"}), None, events=(Event("crash", None, 1.0, {"host": "node-a"}),))
+
+    assert finding.culprit is not None
+    assert ("host", ("node-a",), "host node-a crashed") == (
+        finding.culprit.kind,
+        finding.culprit.hosts,
+        finding.summary,
+    )
+
+
 def test_an_event_of_the_host_beside_one_of_the_rank() -> None:
     """Where a rule tells a rank and its host together, the rank is to blame."""
     found = told(rule(), R[1], host("a")).culprit
