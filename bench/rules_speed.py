@@ -7,19 +7,20 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 from aidiag.collectors import registry
 from aidiag.collectors.observation import Sample, labels
+from aidiag.collectors.signal import Registry
 from aidiag.collectors.subject import host, job, rank
 from aidiag.rules.engine import judge
 from aidiag.rules.loader import BUILT_IN, load_rules
 from aidiag.rules.tracker import Tracker
 from aidiag.rules.window import Window
 
-RANKS, RULES, TICKS = 8, 30, 120
+RANKS, RULES = 8, 30
+WARM_UP, TICKS = 60, 60
 PHASES = ("data_wait", "h2d", "forward", "backward", "optimizer", "comm_late_peer", "comm_wire", "checkpoint",
           "evaluation", "other")  # fmt: skip
 
@@ -45,13 +46,6 @@ def samples(second: int) -> list[Sample]:
     return found
 
 
-def cpu(work: Callable[[], object]) -> float:
-    """CPU seconds of a call."""
-    before = time.process_time()
-    work()
-    return time.process_time() - before
-
-
 def main() -> None:
     """Measure and print."""
     known = registry()
@@ -60,27 +54,29 @@ def main() -> None:
     copies = [replace(rules[n % len(rules)], id=f"{rules[n % len(rules)].id}_{n}") for n in range(len(rules), RULES)]
     rules = (rules + copies)[:RULES]
     window, tracker = Window(known, unix_offset=0.0), Tracker()
-    adding = judging = telling = 0.0
-    count = 0
-    for second in range(TICKS):
-        seen = samples(second)
-        adding += (
-            cpu(lambda seen=seen: window.add_all(seen))
-            if second >= 60
-            else cpu(lambda seen=seen: window.add_all(seen)) * 0
-        )
-        count += len(seen) * (second >= 60)
-        found: list[object] = []
-        spent = cpu(lambda now=second, found=found: found.extend(judge(rules, window, float(now))))
-        judging += spent * (second >= 60)
-        telling += cpu(lambda now=second, found=found: tracker.update(found, float(now))) * (second >= 60)
-    ticks = TICKS - 60
-    print(
-        f"add: {adding / count * 1e6:.2f} µs a sample, {adding / ticks * 1e3:.2f} ms a second for {count // ticks} samples"
-    )
-    print(
-        f"judge: {judging / ticks * 1e3:.2f} ms a tick ({len(rules)} rules, {RANKS} ranks), track: {telling / ticks * 1e3:.2f} ms"
-    )
+    adding = judging = tracking = 0.0
+    for second in range(WARM_UP + TICKS):
+        seen, now = samples(second), float(second)
+        spent = [time.process_time()]
+        window.add_all(seen)
+        spent.append(time.process_time())
+        judgements = judge(rules, window, now)
+        spent.append(time.process_time())
+        tracker.update(judgements, now)
+        spent.append(time.process_time())
+        if second >= WARM_UP:
+            adding += spent[1] - spent[0]
+            judging += spent[2] - spent[1]
+            tracking += spent[3] - spent[2]
+    count = len(samples(0))
+    print(f"samples: {adding / TICKS / count * 1e6:.2f} µs each, {adding / TICKS * 1e3:.2f} ms a second for {count}")
+    print(f"judging: {judging / TICKS * 1e3:.2f} ms a tick of {len(rules)} rules and {RANKS} ranks")
+    print(f"tracking: {tracking / TICKS * 1e3:.2f} ms a tick")
+    load_many(known)
+
+
+def load_many(known: Registry) -> None:
+    """Load 100 rule files without and with a cache, and print how long it took."""
     with tempfile.TemporaryDirectory() as folder:
         many = Path(folder) / "rules"
         many.mkdir()
@@ -91,11 +87,11 @@ def main() -> None:
                 file.read_text().replace(f"id: {file.stem}\n", f"id: {file.stem}_{number}\n")
             )
         cache = Path(folder) / "cache"
-        for words in ("cold", "warm", "warm"):
-            spent = cpu(
-                lambda: print(len(load_rules([many], known, built_in=False, cache_folder=cache).rules), end=" ")
-            )
-            print(f"rules loaded {words}: {spent * 1e3:.1f} ms")
+        for state in ("cold", "warm", "warm"):
+            before = time.process_time()
+            book = load_rules([many], known, built_in=False, cache_folder=cache)
+            spent = time.process_time() - before
+            print(f"loading: {len(book.rules)} rules, cache {state}: {spent * 1e3:.1f} ms CPU")
 
 
 if __name__ == "__main__":

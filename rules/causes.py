@@ -104,7 +104,7 @@ def open_questions(
 
 def _explains(one: Finding, other: Finding, links: Mapping[str, Links]) -> bool:
     """Whether one finding can be the cause of another."""
-    if one is other or (job_of(one) and job_of(other) and job_of(one) != job_of(other)):
+    if one is other or (_job(one) and _job(other) and _job(one) != _job(other)):
         return False
     if one.rule == other.rule and not (one.since and other.since and one.since + SAME_RULE_SECONDS < other.since):
         return False
@@ -117,7 +117,7 @@ def _explains(one: Finding, other: Finding, links: Mapping[str, Links]) -> bool:
     return False
 
 
-def job_of(finding: Finding) -> str:
+def _job(finding: Finding) -> str:
     """The job of a finding, from its id (rule/job/whom)."""
     parts = finding.id.split("/")
     return parts[1] if len(parts) > 1 and parts[0] == finding.rule else ""
@@ -128,9 +128,9 @@ def _at(place: str, one: Finding, other: Finding) -> bool:
         return True
     if one.culprit is None or other.culprit is None:
         return False
-    if place == "rank":
-        return bool(set(one.culprit.ranks) & set(other.culprit.ranks))
-    return bool(set(one.culprit.hosts) & set(other.culprit.hosts))
+    if set(one.culprit.ranks) & set(other.culprit.ranks):
+        return True
+    return place == "host" and bool(set(one.culprit.hosts) & set(other.culprit.hosts))
 
 
 def _same_place(one: Finding, other: Finding) -> bool:

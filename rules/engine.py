@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from aidiag.rules.bound import BoundRule
 from aidiag.rules.judgement import Judgement
@@ -32,8 +32,3 @@ def bind(rule: Rule, window: Window) -> BoundRule:
     if bound is None or bound.rule is not rule:
         bound = window.kept[rule.id] = BoundRule(rule, window)
     return bound
-
-
-def undecided(judgements: Iterable[Judgement]) -> Iterator[Judgement]:
-    """Those judgements that say: cannot be judged."""
-    return (judgement for judgement in judgements if judgement.state == "undecided")

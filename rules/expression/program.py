@@ -1,19 +1,22 @@
-"""The expressions of one rule, from checked trees to closures.
-
-Strict operators let Undecided pass; `and`, `or`, `or_else` and the group functions decide where the rest suffices
-(Kleene's strong three-valued logic).
-"""
+"""The expressions of one rule, from checked trees to closures."""
 
 from __future__ import annotations
 
-import math
-import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from aidiag.collectors.signal import Registry
 from aidiag.rules.expression import events_of, groups
-from aidiag.rules.expression.calls import LONGEST_WINDOW_SECONDS
+from aidiag.rules.expression.closures import (
+    BINARY,
+    COMPARISONS,
+    UNARY,
+    chain,
+    exists,
+    length,
+    logic,
+    why_missing,
+)
 from aidiag.rules.expression.evaluation import UNSET, Closure, Frame, Value
 from aidiag.rules.expression.tree import (
     Call,
@@ -35,11 +38,7 @@ from aidiag.rules.expression.tree import (
 )
 from aidiag.rules.history.counter import Counter
 from aidiag.rules.history.series import COVERED, Gauge, Series
-from aidiag.rules.undecided import Gap, Undecided, undecided
-
-_COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
-    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
-}  # fmt: skip
+from aidiag.rules.undecided import Undecided, undecided
 
 
 class Program:
@@ -103,7 +102,7 @@ class Program:
                 tested, accepted = self.closure(inner), frozenset(options)
                 return lambda frame: tested(frame) in accepted
             case Logic():
-                return _logic(node.operator, tuple(self.closure(part) for part in node.operands))
+                return logic(node.operator, tuple(self.closure(part) for part in node.operands))
             case Choice():
                 condition, yes, no = self.closure(node.condition), self.closure(node.yes), self.closure(node.no)
                 return lambda frame: yes(frame) if condition(frame) else no(frame)
@@ -140,16 +139,16 @@ class Program:
             seconds = float(node.window.value)
             return lambda frame: function(frame.read(index), frame.evaluation.now, seconds)
         window = self.closure(node.window)
-        return lambda frame: function(frame.read(index), frame.evaluation.now, _length(window(frame)))
+        return lambda frame: function(frame.read(index), frame.evaluation.now, length(window(frame)))
 
     def _of_reading(self, node: OfReading) -> Closure:
         index, label = self.index(node.read), node.argument
         if node.function == "age":
             return lambda frame: frame.read(index).age(frame.evaluation.now)
         if node.function == "exists":
-            return lambda frame: _exists(frame, index)
+            return lambda frame: exists(frame, index)
         if node.function == "why_missing":
-            return lambda frame: _why_missing(frame, index)
+            return lambda frame: why_missing(frame, index)
         return lambda frame: dict(frame.read(index).labels).get(label, "")
 
     def _share(self, node: Share) -> Closure:
@@ -157,7 +156,7 @@ class Program:
         indices = sorted(set(self.indices(node.condition)))
 
         def share(frame: Frame) -> float:
-            now, seconds = frame.evaluation.now, _length(window(frame))
+            now, seconds = frame.evaluation.now, length(window(frame))
             times: set[float] = {now - seconds}
             for index in indices:
                 try:
@@ -191,139 +190,21 @@ class Program:
 
     def _call(self, node: Call) -> Closure:
         parts = tuple(self.closure(argument) for argument in node.arguments)
-        if len(parts) == 2 and node.function in _BINARY:
-            return _BINARY[node.function](*parts)
+        if len(parts) == 2 and node.function in BINARY:
+            return BINARY[node.function](*parts)
         if len(parts) == 1:
-            function, only = _UNARY[node.function], parts[0]
+            function, only = UNARY[node.function], parts[0]
             return lambda frame: function(only(frame))
         choose = max if node.function == "larger" else min
         return lambda frame: choose(part(frame) for part in parts)
 
     def _compare(self, node: Compare) -> Closure:
         parts = tuple(self.closure(part) for part in node.operands)
-        tests = tuple(_COMPARISONS[symbol] for symbol in node.operators)
+        tests = tuple(COMPARISONS[symbol] for symbol in node.operators)
         if len(tests) > 1:
-            return lambda frame: _chain(frame, parts, tests)
+            return lambda frame: chain(frame, parts, tests)
         test, left, right = tests[0], parts[0], parts[1]
         if isinstance(node.operands[1], Const):
             constant = node.operands[1].value
             return lambda frame: test(left(frame), constant)
         return lambda frame: test(left(frame), right(frame))
-
-
-def _chain(frame: Frame, parts: tuple[Closure, ...], tests: tuple[Callable[[Any, Any], bool], ...]) -> bool:
-    """`a < b < c` is `a < b and b < c`: one part that is false decides."""
-    gaps: list[Gap] = []
-    for test, left, right in zip(tests, parts, parts[1:], strict=False):
-        try:
-            if not test(left(frame), right(frame)):
-                return False
-        except Undecided as reason:
-            gaps += reason.gaps
-    if gaps:
-        raise Undecided(*dict.fromkeys(gaps))
-    return True
-
-
-def _logic(name: str, parts: tuple[Closure, ...]) -> Closure:
-    if name == "not":
-        only = parts[0]
-        return lambda frame: not only(frame)
-    decisive = name == "or"
-
-    def logic(frame: Frame) -> bool:
-        gaps: tuple[Gap, ...] = ()
-        for part in parts:
-            try:
-                if bool(part(frame)) is decisive:
-                    return decisive
-            except Undecided as reason:
-                gaps += reason.gaps
-        if gaps:
-            raise Undecided(*dict.fromkeys(gaps))
-        return not decisive
-
-    return logic
-
-
-def _divide(left: Closure, right: Closure) -> Closure:
-    def divide(frame: Frame) -> float:
-        below = right(frame)
-        if below == 0:
-            raise undecided("a quotient", "division by zero")
-        return left(frame) / below  # type: ignore[no-any-return]
-
-    return divide
-
-
-def _or_else(value: Closure, fallback: Closure) -> Closure:
-    def or_else(frame: Frame) -> Any:
-        try:
-            return value(frame)
-        except Undecided:
-            return fallback(frame)
-
-    return or_else
-
-
-def _joined(choose: Callable[[Iterable[Any]], Any]) -> Callable[[Closure, Closure], Closure]:
-    return lambda left, right: lambda frame: choose((left(frame), right(frame)))
-
-
-def _arithmetic(function: Callable[[Any, Any], Any]) -> Callable[[Closure, Closure], Closure]:
-    return lambda left, right: lambda frame: function(left(frame), right(frame))
-
-
-_BINARY: dict[str, Callable[[Closure, Closure], Closure]] = {
-    "+": _arithmetic(operator.add),
-    "-": _arithmetic(operator.sub),
-    "*": _arithmetic(operator.mul),
-    "/": _divide,
-    "or_else": _or_else,
-    "larger": _joined(max),
-    "smaller": _joined(min),
-    "contains": _arithmetic(lambda text, part: part in text),
-}
-
-
-def _checked(kinds: tuple[type, ...], words: str) -> Callable[[Any], Any]:
-    def check(value: Any) -> Any:
-        if not isinstance(value, kinds) or (bool not in kinds and isinstance(value, bool)):
-            raise undecided("a field of the event", f"{value!r} is not {words}")
-        return value
-
-    return check
-
-
-_UNARY: dict[str, Callable[[Any], Any]] = {
-    "negative": operator.neg,
-    "abs": abs,
-    "floor": lambda value: float(math.floor(value)) if math.isfinite(value) else value,
-    "ceil": lambda value: float(math.ceil(value)) if math.isfinite(value) else value,
-    "as_number": _checked((int, float), "a number"),
-    "as_text": _checked((str,), "a text"),
-    "as_truth": _checked((bool,), "yes or no"),
-}
-
-
-def _length(seconds: Any) -> float:
-    """A window that was calculated, within what is remembered."""
-    if not seconds > 0:
-        raise undecided("a window", f"its length is {seconds:g} s")
-    return float(min(seconds, LONGEST_WINDOW_SECONDS))
-
-
-def _exists(frame: Frame, index: int) -> bool:
-    try:
-        return frame.read(index).fresh(frame.evaluation.now)
-    except Undecided:
-        return False
-
-
-def _why_missing(frame: Frame, index: int) -> str:
-    try:
-        frame.read(index).value(frame.evaluation.now)
-    except Undecided as reason:
-        said = frame.missing(index).gaps[0]
-        return (reason.gaps[0] if said.reason == "nothing has reported it" else said).reason
-    return ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -112,6 +111,3 @@ class World:
         for number, value in enumerate(values):
             if value is not None:
                 self.window.add(Sample(signal, subject, value, start + number * step, labels))
-
-
-Feed = Callable[..., None]

@@ -13,7 +13,8 @@ import yaml
 from aidiag.collectors.signal import Registry
 from aidiag.rules.loader import BUILT_IN, load_rules
 from aidiag.rules.model import Rule
-from aidiag.rules.selftest import RuleTest, outcome, read_tests, run_test
+from aidiag.rules.rule_tests import RuleTest, read_tests
+from aidiag.rules.selftest import outcome, run_test
 
 FILES = sorted(BUILT_IN.rglob("*.yaml"))
 ROOT = Path(__file__).resolve().parents[2]

@@ -90,6 +90,7 @@ def test_place() -> None:
     assert 2 == len(arrange([cause, finding("effect", ranks=(2,))], declared)[0])
     assert 2 == len(arrange([cause, finding("effect")], declared)[0])
     host = links(cause="effect@host")
+    assert ["cause"] == ids(arrange([finding("cause", ranks=(2,)), finding("effect", ranks=(2,))], host)[0])
     assert ["cause"] == ids(arrange([finding("cause", hosts=("a",)), finding("effect", hosts=("a", "b"))], host)[0])
 
 

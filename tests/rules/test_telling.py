@@ -8,11 +8,13 @@ import pytest
 
 from aidiag.collectors.observation import Event, Place
 from aidiag.collectors.subject import Subject, gpu, host, nic, port, rank
+from aidiag.rules.evidence import MOST_EVIDENCE
 from aidiag.rules.expression.tree import Expression, Read, Type
 from aidiag.rules.finding import Finding
 from aidiag.rules.judgement import Judgement, Reading
 from aidiag.rules.model import Rule
-from aidiag.rules.telling import MOST_EVIDENCE, Occurrence, ranges, tell, who
+from aidiag.rules.places import ranges, who
+from aidiag.rules.telling import Occurrence, tell
 
 R = [rank(number, host="a" if number < 4 else "b", job="j") for number in range(8)]
 
@@ -86,6 +88,18 @@ def test_nobody_is_blamed_where_nobody_is_known() -> None:
     assert told(rule(culprit="none"), R[1]).culprit is None
     assert told(rule(), None).culprit is None
     assert told(rule(culprit="gpu"), R[1]).culprit is None
+
+
+def test_the_host_of_an_unknown_process() -> None:
+    """Where an event of nobody names its host, the host is where to look."""
+    finding = told(rule(summary={"en": "{who} crashed"}), None, events=(Event("crash", None, 1.0, {"host": "node-a"}),))
+
+    assert finding.culprit is not None
+    assert ("host", ("node-a",), "host node-a crashed") == (
+        finding.culprit.kind,
+        finding.culprit.hosts,
+        finding.summary,
+    )
 
 
 def test_an_event_of_the_host_beside_one_of_the_rank() -> None:
