@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from aidiag.collectors.logs.compiled import Catalogue, Wording
-from aidiag.collectors.logs.lines import LINE_END, Block, Visible, count_line_ends, decode
+from aidiag.collectors.logs.lines import LINE_END, Block, Visible, decode
 from aidiag.collectors.logs.prefix import read_labels
 from aidiag.collectors.observation import FieldValue
 
@@ -42,7 +42,7 @@ class Line:
     block: Block
     at: int
     end: int
-    number: int
+    number: int | None
     hits: tuple[Hit, ...] = ()
 
     @property
@@ -89,7 +89,7 @@ class Scanner:
         if not found and not every_line():
             return
         texts = ((visible.raw_position(end - 1), text) for end, text in found)
-        marked = _Lines(raw, block.line)
+        lines = _Lines(raw)
         waiting = next(texts, None)
         at = 0
         while at < len(raw):
@@ -97,13 +97,13 @@ class Scanner:
                 if waiting is None:
                     return
                 at = max(at, waiting[0])
-            start, end, after = marked.around(at)
+            start, end, after = lines.around(at)
             announced: dict[int, Wording] = {}
             while waiting is not None and waiting[0] < after:
                 for wording in self._by_text[waiting[1]]:
                     announced[wording.order] = wording
                 waiting = next(texts, None)
-            line = Line(block, start, end, marked.number(start))
+            line = Line(block, start, end, block.number(start))
             if announced:
                 line.hits = tuple(_hits(line.text, announced, block.partial))
             if line.hits or every_line():
@@ -112,12 +112,10 @@ class Scanner:
 
 
 class _Lines:
-    """Bounds and numbers of the lines of a block, looked up in ascending order."""
+    """Bounds of the lines of a block, looked up in ascending order."""
 
-    def __init__(self, raw: bytes, first: int) -> None:
+    def __init__(self, raw: bytes) -> None:
         self._raw = raw
-        self._counted_to = 0
-        self._number = first
         self._from = 0
         # Most blocks have no line end but the newline: then bytes.find does it.
         self._plain = not any(
@@ -139,12 +137,6 @@ class _Lines:
                 start = found.end()
             self._from = after
         return start, end, after
-
-    def number(self, start: int) -> int:
-        """The number of the line that starts at `start`."""
-        self._number += count_line_ends(self._raw[self._counted_to : start])
-        self._counted_to = start
-        return self._number
 
 
 def _hits(text: bytes, announced: Mapping[int, Wording], partial: bool) -> Iterator[Hit]:

@@ -41,8 +41,8 @@ class _Open:
 class LogStream:
     """Turns the bytes of one log into events.
 
-    `source` is what evidence calls the log. `job` and `host` complete the subjects. Line numbers hold under
-    `read_text().splitlines()`; with `numbered` False (part of the log was skipped) places have no line.
+    `source` is what evidence calls the log. `job` completes the subjects. Line numbers hold under
+    `read_text().splitlines()`; they begin with that of `splitter`, and where that is None places have no line.
     """
 
     def __init__(
@@ -55,12 +55,9 @@ class LogStream:
         processes: Processes | None = None,
         reference: float = 0.0,
         splitter: Splitter | None = None,
-        numbered: bool = True,
     ) -> None:
         self.source = source
         self.splitter = splitter or Splitter()
-        self.numbered = numbered
-        self.lines = 0
         self.reported: tuple[str, ...] = ()
         """The messages already told of the line that has not ended yet."""
         self._job = job
@@ -154,7 +151,7 @@ class LogStream:
         ):
             if value is not None and name not in OWN_FIELDS[message.kind]:
                 fields.setdefault(name, value)
-        place = Place(self.source, line.number if self.numbered else None, line.quote(start))
+        place = Place(self.source, line.number, line.quote(start))
         return Event(
             message.kind,
             self._subject(message.kind, rank, str(fields.get("host", ""))),
