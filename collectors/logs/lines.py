@@ -16,6 +16,9 @@ LINE_CAP_BYTES = 16 << 10
 
 LINE_END = re.compile(rb"\r\n|[\n\r\v\f\x1c-\x1e]|\xc2\x85|\xe2\x80[\xa8\xa9]")
 
+_RARE_LINE_ENDS = (b"\r", b"\v", b"\f", b"\x1c", b"\x1d", b"\x1e", b"\xc2", b"\xe2")
+"""Bytes with which a line end other than the newline begins."""
+
 # CSI, OSC with its end, and the two-character escapes of ECMA-48; NUL as sparse files and UTF-16 leave it.
 _INVISIBLE = re.compile(
     rb"\x1b(?:\[[0-?]{0,64}[ -/]{0,8}[@-~]|\][\x20-\x7e]{0,512}(?:\x07|\x1b\\)|[ -/][0-~]|[0-Z\\^-~])|\x00+"
@@ -98,12 +101,23 @@ class Block:
     partial: bool = False
     _counted_to: int = 0
     _counted: int = 0
+    _plain: bool | None = None
+
+    @property
+    def plain(self) -> bool:
+        """Whether newlines are the only line ends in it, as in most blocks."""
+        if self._plain is None:
+            self._plain = not any(byte in self.data for byte in _RARE_LINE_ENDS)
+        return self._plain
 
     def number(self, start: int) -> int | None:
         """The number of the line that starts at `start`. To be asked in ascending order: no byte is counted twice."""
         if self.line is None:
             return None
-        self._counted += count_line_ends(self.data[self._counted_to : start])
+        if start - self._counted_to < 4096 and self.plain:
+            self._counted += self.data.count(b"\n", self._counted_to, start)
+        else:
+            self._counted += count_line_ends(self.data[self._counted_to : start])
         self._counted_to = start
         return self.line + self._counted
 
@@ -116,7 +130,9 @@ class Splitter:
     dropped. With `line` None nobody knows or wants to know the numbers, and no time goes into counting.
     """
 
-    def __init__(self, offset: int = 0, line: int = 1, cap: int = LINE_CAP_BYTES, inside_line: bool = False) -> None:
+    def __init__(
+        self, offset: int = 0, line: int | None = 1, cap: int = LINE_CAP_BYTES, inside_line: bool = False
+    ) -> None:
         self.dropped_bytes = 0
         self._cap = cap
         self._pending = b""
