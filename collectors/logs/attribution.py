@@ -87,7 +87,7 @@ class Processes:
         if host not in hosts and len(hosts) >= 64:
             return False
         hosts[host] += 1
-        return not any(
+        return len(hosts) == 1 or not any(
             (host.endswith(other) or other.endswith(host)) and count >= hosts[host]
             for other, count in hosts.items()
             if other != host

@@ -155,9 +155,9 @@ class LogsCollector:
 
     def stream(self, path: Path, kind: str, mark: Mark | None, skipped: bool) -> LogStream:
         """A stream for a file that is read from its start, from a mark, or from somewhere within a line."""
-        splitter = Splitter(inside_line=skipped)
-        if mark is not None:
-            splitter = Splitter(mark.offset, mark.line or 1)
+        splitter = Splitter(line=None if skipped else 1, inside_line=skipped)
+        if mark is not None and not skipped:
+            splitter = Splitter(mark.offset, mark.line)
         made = LogStream(
             self.catalogue,
             self._source(path),
@@ -166,9 +166,8 @@ class LogsCollector:
             processes=self._processes,
             reference=self._context.clock.unix(),
             splitter=splitter,
-            numbered=not skipped and (mark is None or mark.line is not None),
         )
-        made.reported = mark.reported if mark else ()
+        made.reported = mark.reported if mark and not skipped else ()
         return made
 
     def count(self, name: str, kind: str, amount: int) -> None:
@@ -253,7 +252,7 @@ class Followed:
             inode=file.key[1],
             fingerprint=file.fingerprint,
             offset=offset,
-            line=line if stream is None or stream.numbered else None,
+            line=line,
             reported=stream.reported if stream else (),
         )
 

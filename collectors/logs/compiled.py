@@ -23,11 +23,11 @@ from aidiag.collectors.logs import catalogue, pattern
 from aidiag.collectors.logs.catalogue import Message
 from aidiag.collectors.logs.prefilter import HyperscanPrefilter, Prefilter, StdlibPrefilter, hyperscan_module
 
-FORMAT = 1
+FORMAT = 2
 """To be raised with every change of what a cache file holds or of how expressions are made."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Wording:
     """One pattern of a message, with its place in the order of precedence."""
 
@@ -35,7 +35,7 @@ class Wording:
     message: Message
     expression: str
     fields: tuple[pattern.Field, ...]
-    _compiled: list[re.Pattern[bytes]] = field(default_factory=list, compare=False)
+    _compiled: list[re.Pattern[bytes]] = field(default_factory=list)
 
     @property
     def regex(self) -> re.Pattern[bytes]:
@@ -60,6 +60,10 @@ class Catalogue:
                     announced.setdefault(literal.encode(), []).append(made)
         self.texts = tuple(announced)
         self.by_text = tuple(tuple(wordings) for wordings in announced.values())
+        self.repeating = frozenset(
+            text for text, wordings in enumerate(self.by_text) if all(one.message.repeats for one in wordings)
+        )
+        """The texts of which it is enough to know that they stand in a block."""
         self._hyperscan = hyperscan and hyperscan_module() is not None
         self._database = database
 
@@ -70,7 +74,7 @@ class Catalogue:
                 break
             # A wheel that loads may still fail on this CPU, and a database may be of another CPU: then go on without.
             with contextlib.suppress(Exception):
-                made = HyperscanPrefilter(self.texts, database)
+                made = HyperscanPrefilter(self.texts, database, self.repeating)
                 self._database = database or made.dump()
                 return made
         return StdlibPrefilter(self.texts)

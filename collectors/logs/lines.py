@@ -16,6 +16,9 @@ LINE_CAP_BYTES = 16 << 10
 
 LINE_END = re.compile(rb"\r\n|[\n\r\v\f\x1c-\x1e]|\xc2\x85|\xe2\x80[\xa8\xa9]")
 
+_RARE_LINE_ENDS = (b"\r", b"\v", b"\f", b"\x1c", b"\x1d", b"\x1e", b"\xc2", b"\xe2")
+"""Bytes with which a line end other than the newline begins."""
+
 # CSI, OSC with its end, and the two-character escapes of ECMA-48; NUL as sparse files and UTF-16 leave it.
 _INVISIBLE = re.compile(
     rb"\x1b(?:\[[0-?]{0,64}[ -/]{0,8}[@-~]|\][\x20-\x7e]{0,512}(?:\x07|\x1b\\)|[ -/][0-~]|[0-Z\\^-~])|\x00+"
@@ -84,17 +87,39 @@ class Visible:
         return position + (self._removed[index - 1] if index else 0)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Block:
-    """Whole lines: their bytes, the offset of the first byte in the source, and the number (from 1) of the first line.
+    """Whole lines: their bytes, the offset of the first byte in the source, and the number (from 1) of the first line, None where
+    it is not known.
 
     `partial` is True for a line that has not ended yet and will come again.
     """
 
     data: bytes
     offset: int
-    line: int
+    line: int | None
     partial: bool = False
+    _counted_to: int = 0
+    _counted: int = 0
+    _plain: bool | None = None
+
+    @property
+    def plain(self) -> bool:
+        """Whether newlines are the only line ends in it, as in most blocks."""
+        if self._plain is None:
+            self._plain = not any(byte in self.data for byte in _RARE_LINE_ENDS)
+        return self._plain
+
+    def number(self, start: int) -> int | None:
+        """The number of the line that starts at `start`. To be asked in ascending order: no byte is counted twice."""
+        if self.line is None:
+            return None
+        if start - self._counted_to < 4096 and self.plain:
+            self._counted += self.data.count(b"\n", self._counted_to, start)
+        else:
+            self._counted += count_line_ends(self.data[self._counted_to : start])
+        self._counted_to = start
+        return self.line + self._counted
 
 
 class Splitter:
@@ -102,10 +127,12 @@ class Splitter:
 
     A line of more than `cap` bytes is kept up to the cap and dropped (and counted) from there to its end; NULs at the start of a
     line, as a truncated file leaves them, do not count. With `inside_line` the stream begins somewhere within a line, which is
-    dropped.
+    dropped. With `line` None nobody knows or wants to know the numbers, and no time goes into counting.
     """
 
-    def __init__(self, offset: int = 0, line: int = 1, cap: int = LINE_CAP_BYTES, inside_line: bool = False) -> None:
+    def __init__(
+        self, offset: int = 0, line: int | None = 1, cap: int = LINE_CAP_BYTES, inside_line: bool = False
+    ) -> None:
         self.dropped_bytes = 0
         self._cap = cap
         self._pending = b""
@@ -114,13 +141,21 @@ class Splitter:
         self._skipping = inside_line
 
     @property
-    def position(self) -> tuple[int, int]:
+    def position(self) -> tuple[int, int | None]:
         """Offset and number of the line that has not ended yet: where reading may start again."""
         return self._offset, self._line
 
     def feed(self, data: bytes) -> Iterator[Block]:
         """Blocks of the lines that are complete with `data`."""
-        data = self._pending + data if self._pending else data
+        newline = data.rfind(b"\n") + 1
+        if newline and len(data) - newline <= self._cap and not self._skipping:
+            # As a rule: no line is long. This way each byte is copied once.
+            whole = b"".join((self._pending, memoryview(data)[:newline]))
+            if self._whole(whole)[0] == len(whole):
+                self._pending = data[newline:]
+                yield from self._give(whole)
+                return
+        data = self._pending + data
         self._pending = b""
         while data:
             if self._skipping:
@@ -128,7 +163,7 @@ class Splitter:
                 continue
             size, long = self._whole(data)
             if size:
-                yield self._take(data, size)
+                yield from self._give(data[:size])
                 data = data[size:]
             if not long:
                 nuls = self._leading_nuls(data) if len(data) > self._cap else 0
@@ -137,7 +172,7 @@ class Splitter:
                 return
             start = self._leading_nuls(data)
             end = start + cut(data[start : start + self._cap + 4], self._cap)
-            yield self._take(data, end)
+            yield from self._give(data[:end])
             self._skipping = True
             data = data[end:]
 
@@ -150,7 +185,7 @@ class Splitter:
     def finish(self) -> Iterator[Block]:
         """The last line, when the source has ended without ending it."""
         if self._pending and not self._skipping:
-            yield self._take(self._pending, len(self._pending))
+            yield from self._give(self._pending)
         else:
             self.dropped_bytes += len(self._pending)
         self._pending = b""
@@ -190,11 +225,11 @@ class Splitter:
     def _leading_nuls(data: bytes) -> int:
         return len(data) - len(data.lstrip(b"\0")) if data[:1] == b"\0" else 0
 
-    def _take(self, data: bytes, size: int) -> Block:
-        block = Block(data[:size], self._offset, self._line)
-        self._line += count_line_ends(block.data)
-        self._offset += size
-        return block
+    def _give(self, data: bytes) -> Iterator[Block]:
+        block = Block(data, self._offset, self._line)
+        self._offset += len(data)
+        yield block
+        self._line = block.number(len(data))
 
     def _skip(self, data: bytes) -> bytes:
         """Drop up to the end of the line; what follows it."""
@@ -204,7 +239,8 @@ class Splitter:
             end += 1
         kept = b"" if end else data[len(data) - _begun(data) :]
         size = end or len(data) - len(kept)
-        self._line += count_line_ends(data[:size])
+        if self._line is not None:
+            self._line += count_line_ends(data[:size])
         self._offset += size
         self.dropped_bytes += size
         self._skipping = not end

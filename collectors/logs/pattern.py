@@ -120,13 +120,18 @@ class Pattern:
 
 def expression(source: str) -> str:
     """The regular expression (for bytes, as ASCII or UTF-8 text) of a pattern. Raises PatternError."""
-    parts = _Reader(source).all()
+    parts = read(source)
     if not parts:
         raise PatternError("the pattern is empty")
     first = parts[0]
     if isinstance(first, Field) and first.type.loose:
         raise PatternError(f"<{first.name}> at the start would be tried at every character: begin with fixed text")
     return _render(parts)
+
+
+def read(source: str) -> Parts:
+    """The parts of a pattern. Raises PatternError."""
+    return _Reader(source).all()
 
 
 def fields(source: str) -> tuple[Field, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Protocol
 
 Found = tuple[int, int]
@@ -19,7 +19,7 @@ class Prefilter(Protocol):
     """Finds which of a fixed list of texts stand in a block, and where."""
 
     def find(self, data: bytes) -> list[Found]:
-        """All occurrences, in the order of their ends."""
+        """All occurrences, in the order of their ends; of some texts perhaps only one."""
 
 
 def hyperscan_module() -> Any | None:
@@ -31,14 +31,21 @@ def hyperscan_module() -> Any | None:
 
 
 class HyperscanPrefilter:
-    """Hyperscan over whole blocks. `database` is what `dump` gave earlier for the same texts."""
+    """Hyperscan over whole blocks. `database` is what `dump` gave earlier for the same texts.
 
-    def __init__(self, texts: Sequence[bytes], database: bytes | None = None) -> None:
+    Of the texts in `once` it reports one occurrence in each block.
+    """
+
+    def __init__(self, texts: Sequence[bytes], database: bytes | None = None, once: Collection[int] = ()) -> None:
         hyperscan = importlib.import_module("hyperscan")
         if database is None:
             self._database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
             self._database.compile(
-                expressions=list(texts), ids=list(range(len(texts))), elements=len(texts), flags=0, literal=True
+                expressions=list(texts),
+                ids=list(range(len(texts))),
+                elements=len(texts),
+                flags=[hyperscan.HS_FLAG_SINGLEMATCH if text in once else 0 for text in range(len(texts))],
+                literal=True,
             )
         else:
             self._database = hyperscan.loadb(database, hyperscan.HS_MODE_BLOCK)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from aidiag.collectors.logs.stamps import Stamp
 
@@ -106,14 +107,19 @@ _STAMPS = ("iso", "iso_boxed", "glog", "glog_bare", "syslog", "ctime", "epoch")
 
 
 def read_prefix(text: bytes, message: int) -> Prefix:
-    """The prefix of the message that starts at `message`."""
+    """The prefix of the message that starts at `message`. Not to be changed: lines of one process share it."""
+    return _read_prefix(text[:message])
+
+
+@lru_cache(maxsize=4096)
+def _read_prefix(text: bytes) -> Prefix:
     prefix = Prefix()
-    at = _labels(text, prefix, message)
+    at = _labels(text, prefix)
     prefix.content = at
-    while at < message:
+    while at < len(text):
         start = at
-        at = _labels(text, prefix, message, at)
-        if at == start and (lead := _LEAD.match(text, at, message)):
+        at = _labels(text, prefix, at)
+        if at == start and (lead := _LEAD.match(text, at)):
             at = lead.end()
             for name in ("group_rank", "plain_rank"):
                 if lead[name] is not None:
@@ -128,20 +134,20 @@ def read_prefix(text: bytes, message: int) -> Prefix:
 def read_labels(text: bytes) -> Prefix:
     """The labels at the start of a line, and where its content begins (`content`)."""
     prefix = Prefix()
-    prefix.content = prefix.end = _labels(text, prefix, len(text))
+    prefix.content = prefix.end = _labels(text, prefix)
     return prefix
 
 
-def _labels(text: bytes, prefix: Prefix, limit: int, at: int = 0) -> int:
+def _labels(text: bytes, prefix: Prefix, at: int = 0) -> int:
     """Read labels into `prefix`; where they end."""
     if at == 0:
-        if bare := _BARE_RANK.match(text, 0, limit):
+        if bare := _BARE_RANK.match(text):
             prefix.bare_label, prefix.bare_task = bare["bare"], int(bare["bare_task"])
             at = bare.end()
-        elif (host := _BARE_HOST.match(text, 0, limit)) and not _LEAD.match(text, 0, limit):
+        elif (host := _BARE_HOST.match(text)) and not _LEAD.match(text):
             prefix.bare_host = host["bare_host"].decode()
             at = host.end()
-    while label := _LABEL.match(text, at, limit):
+    while label := _LABEL.match(text, at):
         at = label.end()
         found = {name: value for name, value in label.groupdict().items() if value is not None}
         for name, value in found.items():

@@ -5,17 +5,18 @@ from __future__ import annotations
 import codecs
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 from aidiag.collectors.logs.attribution import Owner, Processes
 from aidiag.collectors.logs.compiled import Catalogue, load_catalogue
 from aidiag.collectors.logs.files import open_regular, owner_by_name
+from aidiag.collectors.logs.lines import Block, Splitter
 from aidiag.collectors.logs.stream import LogStream
 from aidiag.collectors.observation import Event
 
-CHUNK_BYTES = 256 << 10
+CHUNK_BYTES = 96 << 10
 
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
@@ -29,21 +30,46 @@ def read_log(
     processes: Processes | None = None,
     catalogue: Catalogue | None = None,
     reference: float | None = None,
+    numbered: bool = True,
 ) -> Iterator[Event]:
     """The events of a log, in constant memory. Raises OSError (RefusedError for what is no regular file).
 
     `log` is a path or a binary stream (standard input, a pipe, a decompressor). `source` is what evidence calls it: by
     default the path as it was given, or `-`. Logs of one job that are read one after the other should share `processes`, so that
     what one tells of a process counts in the next. Events have no `time`; `unix` and the order of the log is all that a
-    file knows. `reference` is the time of its end, for times without a year: by default that of its last change.
+    file knows. `reference` is the time of its end, for times without a year: by default that of its last change. Without
+    `numbered` places have no line, which takes a third less time on a huge log; `line_numbers` finds those that are wanted.
     """
     if not isinstance(log, Path):
-        yield from _events(log, source or "-", job, owner or Owner(), processes, catalogue, reference or time.time())
+        yield from _events(
+            log, source or "-", job, owner or Owner(), processes, catalogue, reference or time.time(), numbered
+        )
         return
     with open(open_regular(log), "rb", buffering=0) as file:
         changed = os.fstat(file.fileno()).st_mtime
         whose = owner or owner_by_name(log)
-        yield from _events(file, source or str(log), job, whose, processes, catalogue, reference or changed)
+        yield from _events(file, source or str(log), job, whose, processes, catalogue, reference or changed, numbered)
+
+
+def line_numbers(path: Path, orders: Iterable[int]) -> dict[int, int]:
+    """The line in which each event of a log stands that was read without numbers, by `Event.order`. Raises OSError."""
+    numbers: dict[int, int] = {}
+    wanted = sorted(set(orders), reverse=True)
+    with open(open_regular(path), "rb", buffering=0) as file:
+        for block in _blocks(file):
+            while wanted and wanted[-1] < block.offset + len(block.data):
+                order = wanted.pop()
+                numbers[order] = block.number(order - block.offset) or 0
+            if not wanted:
+                break
+    return numbers
+
+
+def _blocks(file: BinaryIO) -> Iterator[Block]:
+    splitter = Splitter()
+    for data in _utf8(file):
+        yield from splitter.feed(data)
+    yield from splitter.finish()
 
 
 def _events(
@@ -54,9 +80,16 @@ def _events(
     processes: Processes | None,
     catalogue: Catalogue | None,
     reference: float,
+    numbered: bool,
 ) -> Iterator[Event]:
     stream = LogStream(
-        catalogue or load_catalogue(), source, job=job, owner=owner, processes=processes, reference=reference
+        catalogue or load_catalogue(),
+        source,
+        job=job,
+        owner=owner,
+        processes=processes,
+        reference=reference,
+        splitter=Splitter(line=1 if numbered else None),
     )
     for data in _utf8(file):
         yield from stream.feed(data)

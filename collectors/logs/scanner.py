@@ -7,12 +7,12 @@ captures, on the lines where one was found, and only those of the messages that 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 from aidiag.collectors.logs.compiled import Catalogue, Wording
-from aidiag.collectors.logs.lines import LINE_END, Block, Visible, count_line_ends, decode
+from aidiag.collectors.logs.lines import LINE_END, Block, Visible, decode
+from aidiag.collectors.logs.prefilter import Found
 from aidiag.collectors.logs.prefix import read_labels
 from aidiag.collectors.observation import FieldValue
 
@@ -24,6 +24,9 @@ TEXT_LEAD = 120
 
 MATCHES_PER_WORDING = 16
 
+SEEN_LIMIT = 65_536
+"""How much is remembered of messages that repeat themselves; beyond it they are told again."""
+
 
 @dataclass(frozen=True, slots=True)
 class Hit:
@@ -32,54 +35,58 @@ class Hit:
     wording: Wording
     start: int
     end: int
-    fields: Mapping[str, FieldValue]
+    fields: dict[str, FieldValue]
 
 
-@dataclass
 class Line:
-    """A line with what was found on it. `at` is where it starts in its block."""
+    """A line with what was found on it. `at` is where it starts in its block, `number` None where that is not known.
 
-    block: Block
-    at: int
-    end: int
-    number: int
-    hits: tuple[Hit, ...] = ()
+    `text` is the line without escape sequences and NULs: what patterns and prefixes are matched on.
+    """
+
+    __slots__ = ("_visible", "at", "block", "end", "hits", "number", "text")
+
+    def __init__(self, block: Block, at: int, end: int, number: int | None, visible: bool) -> None:
+        self.block = block
+        self.at = at
+        self.end = end
+        self.number = number
+        self.hits: list[Hit] = []
+        raw = block.data[at:end]
+        self._visible = None if visible else Visible(raw)
+        self.text = self._visible.text if self._visible else raw
 
     @property
     def offset(self) -> int:
         """Where the line starts in its source, in bytes."""
         return self.block.offset + self.at
 
-    @cached_property
-    def _visible(self) -> Visible:
-        return Visible(self.block.data[self.at : self.end])
-
-    @property
-    def text(self) -> bytes:
-        """The line without escape sequences and NULs: what patterns and prefixes are matched on."""
-        return self._visible.text
-
     def position(self, start: int) -> int:
         """Where in its source, in bytes, the character at `start` of the text stands."""
-        return self.offset + self._visible.raw_position(start)
+        return self.offset + (self._visible.raw_position(start) if self._visible else start)
 
     def quote(self, start: int = 0) -> str:
         """The line as it stands in the source, cut to TEXT_LIMIT characters around `start`, without margins."""
-        raw = self._visible.raw
+        raw = self._visible.raw if self._visible else self.text
         text = decode(raw)
         if len(text) > TEXT_LIMIT:
-            before = len(decode(raw[: self._visible.raw_position(start)]))
+            before = len(decode(raw[: self.position(start) - self.offset]))
             begin = max(0, min(before - TEXT_LEAD, len(text) - TEXT_LIMIT))
             text = text[begin : begin + TEXT_LIMIT]
         return text.strip("\0 \t")
 
 
 class Scanner:
-    """Finds the messages of a catalogue in blocks of lines. One scanner serves one stream at a time."""
+    """Finds the messages of a catalogue in blocks of lines. One scanner serves one stream at a time.
+
+    A message that repeats itself in all but one field (the channels to a peer, some dozens for each) is found once in a stream.
+    """
 
     def __init__(self, catalogue: Catalogue) -> None:
         self._by_text = catalogue.by_text
+        self._repeating = catalogue.repeating
         self._prefilter = catalogue.prefilter()
+        self._seen: set[tuple[bytes, ...]] = set()
 
     def scan(self, block: Block, every_line: Callable[[], bool] = lambda: False) -> Iterator[Line]:
         """The lines with messages, in order; and every line from where `every_line` says so, for as long as it does."""
@@ -88,41 +95,61 @@ class Scanner:
         found = self._prefilter.find(visible.text)
         if not found and not every_line():
             return
-        texts = ((visible.raw_position(end - 1), text) for end, text in found)
-        marked = _Lines(raw, block.line)
-        waiting = next(texts, None)
-        at = 0
+        if not self._repeating.isdisjoint([text for _, text in found]):
+            found = self._without_repeats(visible.text, found, block.partial)
+        if visible.changed:
+            found = [(visible.raw_position(end - 1) + 1, text) for end, text in found]
+        lines = _Lines(block)
+        at = turn = 0
         while at < len(raw):
             if not every_line():
-                if waiting is None:
+                if turn == len(found):
                     return
-                at = max(at, waiting[0])
-            start, end, after = marked.around(at)
-            announced: dict[int, Wording] = {}
-            while waiting is not None and waiting[0] < after:
-                for wording in self._by_text[waiting[1]]:
-                    announced[wording.order] = wording
-                waiting = next(texts, None)
-            line = Line(block, start, end, marked.number(start))
-            if announced:
-                line.hits = tuple(_hits(line.text, announced, block.partial))
+                at = max(at, found[turn][0] - 1)
+            start, end, after = lines.around(at)
+            texts = []
+            while turn < len(found) and found[turn][0] <= after:
+                texts.append(found[turn][1])
+                turn += 1
+            line = Line(block, start, end, block.number(start), not visible.changed)
+            if texts:
+                line.hits = _hits(line.text, self._announced(texts), block.partial)
             if line.hits or every_line():
                 yield line
             at = after
 
+    def _announced(self, texts: list[int]) -> Iterable[Wording]:
+        """The wordings that the texts on a line announce, by their precedence."""
+        if len(texts) == 1:
+            return self._by_text[texts[0]]
+        return sorted({one for text in texts for one in self._by_text[text]}, key=lambda one: one.order)
+
+    def _without_repeats(self, text: bytes, found: list[Found], peek: bool) -> list[Found]:
+        """For the texts of repeating messages, only where one stands that says something new of its process."""
+        kept = [one for one in found if one[1] not in self._repeating]
+        for index in {one[1] for one in found} & self._repeating:
+            for wording in self._by_text[index]:
+                groups = [field.group for field in wording.fields if field.name != wording.message.repeats]
+                for match in wording.regex.finditer(text):
+                    start = match.start()
+                    line = text[text.rfind(b"\n", 0, start) + 1 : start]
+                    key = (*line.rsplit(b" ", 3)[-3:], *match.group(0, *groups)[1:])
+                    if key not in self._seen:
+                        kept.append((match.end(), index))
+                        if not peek:
+                            self._seen.add(key)
+        if len(self._seen) > SEEN_LIMIT:
+            self._seen.clear()
+        return sorted(kept)
+
 
 class _Lines:
-    """Bounds and numbers of the lines of a block, looked up in ascending order."""
+    """Bounds of the lines of a block, looked up in ascending order."""
 
-    def __init__(self, raw: bytes, first: int) -> None:
-        self._raw = raw
-        self._counted_to = 0
-        self._number = first
+    def __init__(self, block: Block) -> None:
+        self._raw = block.data
+        self._plain = block.plain
         self._from = 0
-        # Most blocks have no line end but the newline: then bytes.find does it.
-        self._plain = not any(
-            byte in raw for byte in (b"\r", b"\v", b"\f", b"\x1c", b"\x1d", b"\x1e", b"\xc2", b"\xe2")
-        )
 
     def around(self, at: int) -> tuple[int, int, int]:
         """Start and end of the line that holds the byte `at`, and where the next one starts."""
@@ -140,32 +167,28 @@ class _Lines:
             self._from = after
         return start, end, after
 
-    def number(self, start: int) -> int:
-        """The number of the line that starts at `start`."""
-        self._number += count_line_ends(self._raw[self._counted_to : start])
-        self._counted_to = start
-        return self._number
 
-
-def _hits(text: bytes, announced: Mapping[int, Wording], partial: bool) -> Iterator[Hit]:
+def _hits(text: bytes, announced: Iterable[Wording], partial: bool) -> list[Hit]:
     """The messages on a line. Where two overlap, the one that comes first in the catalogue counts.
 
     A number at the end of a line that has not ended may lack digits: such a message waits for the rest.
     """
     taken: list[Hit] = []
-    for _, wording in sorted(announced.items()):
+    for wording in announced:
         at = 0
         for _ in range(MATCHES_PER_WORDING):
             found = wording.regex.search(text, at)
             if found is None:
                 break
-            if any(found.end() > hit.start and found.start() < hit.end for hit in taken):
-                at = found.start() + 1
+            start, end = found.span()
+            over = [hit for hit in taken if end > hit.start and start < hit.end]
+            if over:
+                at = max([start + 1, *(hit.end for hit in over if hit.start <= start)])
                 continue
-            at = max(found.end(), at + 1)
+            at = end
             if not (partial and _may_grow(wording, found, text)) and (not wording.message.alone or _alone(text, found)):
-                taken.append(Hit(wording, found.start(), found.end(), _fields(wording, found)))
-    return iter(sorted(taken, key=lambda hit: hit.start))
+                taken.append(Hit(wording, start, end, _fields(wording, found)))
+    return sorted(taken, key=lambda hit: hit.start) if len(taken) > 1 else taken
 
 
 def _may_grow(wording: Wording, found: re.Match[bytes], text: bytes) -> bool:
@@ -179,7 +202,7 @@ def _alone(text: bytes, found: re.Match[bytes]) -> bool:
     return not text[found.end() :].strip() and read_labels(text).content == found.start()
 
 
-def _fields(wording: Wording, found: re.Match[bytes]) -> Mapping[str, FieldValue]:
+def _fields(wording: Wording, found: re.Match[bytes]) -> dict[str, FieldValue]:
     """The values of a match. A field that a wording has twice has its value from the place that matched."""
     fields: dict[str, FieldValue] = dict(wording.message.adds)
     for field in wording.fields:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from aidiag.collectors import subject
 from aidiag.collectors.logs.attribution import NOBODY, Attribution, Origin, Owner, Processes
@@ -41,8 +42,8 @@ class _Open:
 class LogStream:
     """Turns the bytes of one log into events.
 
-    `source` is what evidence calls the log. `job` and `host` complete the subjects. Line numbers hold under
-    `read_text().splitlines()`; with `numbered` False (part of the log was skipped) places have no line.
+    `source` is what evidence calls the log. `job` completes the subjects. Line numbers hold under
+    `read_text().splitlines()`; they begin with that of `splitter`, and where that is None places have no line.
     """
 
     def __init__(
@@ -55,12 +56,9 @@ class LogStream:
         processes: Processes | None = None,
         reference: float = 0.0,
         splitter: Splitter | None = None,
-        numbered: bool = True,
     ) -> None:
         self.source = source
         self.splitter = splitter or Splitter()
-        self.numbered = numbered
-        self.lines = 0
         self.reported: tuple[str, ...] = ()
         """The messages already told of the line that has not ended yet."""
         self._job = job
@@ -81,7 +79,7 @@ class LogStream:
             hits = [hit for hit in line.hits if not hit.wording.message.opens]
             fresh = self._fresh(hits)
             self.reported = tuple(_mark(hit) for hit in hits)
-            events += [event for hit in fresh for event in self._event_of(line, hit, time)]
+            events += [self._event_of(line, hit, time) for hit in fresh]
         return events
 
     def finish(self, time: float | None = None) -> Iterator[Event]:
@@ -93,20 +91,20 @@ class LogStream:
         self._blocks.clear()
 
     def _scan(self, block: Block, time: float | None) -> Iterator[Event]:
-        first = block.offset
         for line in self._scanner.scan(block, lambda: bool(self._blocks)):
-            hits: Iterable[Hit] = line.hits
-            if self.reported and line.offset == first:
-                hits = self._fresh(line.hits)
-            before = list(self._blocks)
+            hits = line.hits
+            if self.reported and line.at == 0:
+                hits = self._fresh(hits)
+            if self._blocks or any(hit.wording.message.opens for hit in hits):
+                before = list(self._blocks)
+                for hit in hits:
+                    if hit.wording.message.opens:
+                        yield from self._open(line, hit, time)
+                for opened in before:
+                    yield from self._take(opened, line, time)
+                hits = [hit for hit in hits if not hit.wording.message.opens]
             for hit in hits:
-                if hit.wording.message.opens:
-                    yield from self._open(line, hit, time)
-            for opened in before:
-                yield from self._take(opened, line, time)
-            for hit in hits:
-                if not hit.wording.message.opens:
-                    yield from self._event_of(line, hit, time)
+                yield self._event_of(line, hit, time)
         self.reported = ()
 
     def _fresh(self, hits: Iterable[Hit]) -> list[Hit]:
@@ -121,17 +119,16 @@ class LogStream:
 
     # events
 
-    def _event_of(self, line: Line, hit: Hit, time: float | None) -> Iterator[Event]:
-        message = hit.wording.message
+    def _event_of(self, line: Line, hit: Hit, time: float | None) -> Event:
+        message, fields = hit.wording.message, hit.fields
         origin = self._attribution.origin(line, hit.start)
-        fields = dict(hit.fields)
         if message.kind in LAUNCHER_KINDS:
             self._attribution.launcher_spoke()
         if message.kind == "cuda_out_of_memory":
             _add_other_processes(fields, decode(line.text[hit.start :]))
         if "comm_ranks" in fields:
             origin = self._attribution.learn(origin, fields)
-        yield self._event(message, origin, fields, line, hit.start, time)
+        return self._event(message, origin, fields, line, hit.start, time)
 
     def _event(
         self,
@@ -142,37 +139,23 @@ class LogStream:
         start: int,
         time: float | None,
     ) -> Event:
-        rank = _rank(message.kind, origin, fields)
+        kind = message.kind
+        rank = _rank(kind, origin, fields)
         fields["message"], fields["severity"] = message.id, message.severity
         if message.phase:
             fields.setdefault("phase", message.phase)
-        for name, value in (
-            ("host", origin.host or None),
-            ("pid", origin.pid),
-            ("local_rank", origin.local_rank),
-            ("cuda_device", origin.device),
-        ):
-            if value is not None and name not in OWN_FIELDS[message.kind]:
-                fields.setdefault(name, value)
-        place = Place(self.source, line.number if self.numbered else None, line.quote(start))
-        return Event(
-            message.kind,
-            self._subject(message.kind, rank, str(fields.get("host", ""))),
-            time,
-            fields,
-            origin.unix,
-            place,
-            line.position(start),
-        )
-
-    def _subject(self, kind: str, rank: int | None, host: str) -> Subject | None:
-        match SCOPES[kind]:
-            case "rank":
-                return None if rank is None else subject.rank(rank, host=host, job=self._job)
-            case "host":
-                return subject.host(host) if host else None
-            case _:
-                return subject.job(self._job) if self._job else None
+        own = OWN_FIELDS[kind]
+        if origin.host and "host" not in own:
+            fields["host"] = origin.host
+        if origin.pid is not None and "pid" not in own:
+            fields["pid"] = origin.pid
+        if origin.local_rank is not None and "local_rank" not in own:
+            fields.setdefault("local_rank", origin.local_rank)
+        if origin.device is not None:
+            fields["cuda_device"] = origin.device
+        place = Place(self.source, line.number, line.quote(start))
+        whose = _subject(kind, rank, str(fields.get("host", "")), self._job)
+        return Event(kind, whose, time, fields, origin.unix, place, line.position(start))
 
     # blocks of several lines
 
@@ -209,6 +192,17 @@ class LogStream:
                 stated = Stamp("iso", outcome.time).unix(self._attribution.reference)
                 event = Event(event.kind, event.subject, event.time, event.fields, stated, event.place, event.order)
             yield event
+
+
+@lru_cache(maxsize=4096)
+def _subject(kind: str, rank: int | None, host: str, job: str) -> Subject | None:
+    match SCOPES[kind]:
+        case "rank":
+            return None if rank is None else subject.rank(rank, host=host, job=job)
+        case "host":
+            return subject.host(host) if host else None
+        case _:
+            return subject.job(job) if job else None
 
 
 def _mark(hit: Hit) -> str:

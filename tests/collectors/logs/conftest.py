@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from aidiag.collectors.logs import compiled
 from aidiag.collectors.logs.catalogue import MESSAGES, Message, read_messages
 from aidiag.collectors.logs.compiled import Catalogue
+from aidiag.collectors.logs.prefilter import hyperscan_module
 from aidiag.collectors.logs.stream import LogStream
 from aidiag.collectors.observation import Event
 
@@ -37,7 +37,7 @@ def plain_catalogue(messages: tuple[Message, ...]) -> Catalogue:
 @pytest.fixture(scope="session")
 def needs_hyperscan() -> None:
     """A test that means nothing without hyperscan."""
-    if compiled.hyperscan_module() is None:
+    if hyperscan_module() is None:
         pytest.skip("no hyperscan for this machine")
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from aidiag.collectors.logs import compiled, prefilter
+from aidiag.collectors.logs import compiled
 from aidiag.collectors.logs.catalogue import MESSAGES, CatalogueError
 from aidiag.collectors.logs.compiled import Catalogue, load
 from aidiag.collectors.logs.lines import Block
@@ -23,7 +23,7 @@ def found(catalogue: Catalogue) -> list[str]:
 def test_a_second_load_reads_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a cache nothing is parsed or checked again, and the same is found."""
     first = load(MESSAGES, tmp_path / "cache")
-    monkeypatch.setattr(compiled.catalogue, "read_messages", None)
+    monkeypatch.setattr("aidiag.collectors.logs.catalogue.read_messages", None)
     second = load(MESSAGES, tmp_path / "cache")
     assert found(first) == found(second) == ["cuda-oom"]
     assert list(first.messages) == list(second.messages)
@@ -104,7 +104,7 @@ def test_without_a_working_hyperscan_the_standard_library_does_it(
         raise ImportError("illegal instruction")
 
     if broken == "import":
-        monkeypatch.setattr(prefilter.importlib, "import_module", fails)
+        monkeypatch.setattr("importlib.import_module", fails)
     else:
         monkeypatch.setattr(compiled, "HyperscanPrefilter", fails)
     catalogue = load(MESSAGES, tmp_path)

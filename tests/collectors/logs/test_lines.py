@@ -41,7 +41,7 @@ def split(data: bytes, sizes: list[int], cap: int = CAP) -> tuple[list[tuple[int
     blocks += splitter.finish()
     found = []
     for block in blocks:
-        line = block.line
+        line = block.line or 0
         for text in block.data.decode("utf-8", "backslashreplace").splitlines(keepends=True):
             found.append((line, text.splitlines()[0].lstrip("\0") if text.splitlines() else ""))
             line += 1

@@ -11,7 +11,7 @@ def matched(source: str, line: str) -> dict[str, object] | None:
     found = re.search(pattern.expression(source), line)
     if not found:
         return None
-    values = {}
+    values: dict[str, object] = {}
     for field in pattern.fields(source):
         if found[field.group] is not None:
             values[field.name] = field.type.value(found[field.group])
