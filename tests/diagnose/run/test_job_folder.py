@@ -122,7 +122,7 @@ def test_a_checkpoint_signal_leaves_the_sidecar_alone(aidiag: Aidiag) -> None:
     code = "kill -USR1 $(cat pid); kill -USR2 $(cat pid); sleep 0.5; grep State: /proc/$(cat pid)/status"
     wait = f"until cut -d' ' -f2 $AIDIAG_OUT/aidiag-*/*/sidecar.log | grep . >pid; do sleep 0.05; done; {code}"
 
-    assert aidiag.run("sh", "-c", wait).stdout.split()[1:2] == [b"S"]
+    assert aidiag.run("sh", "-c", wait).stdout.split()[1] in (b"R", b"S", b"D")
 
 
 FINDING = {
