@@ -35,7 +35,8 @@ class Clerk(Thread):
 
     `reply` sends a message to `run`: "prepared" with the variables for the command, and "done" at the end. `captures`
     are the streams' captures by the name of the stream; they begin when the folder is there. `desk` is what an
-    earlier keeper of the same run had already. `changed` is called at the end.
+    earlier keeper of the same run had already. `changed` is called at the end. `turned` is the
+    monotonic time at which it was last seen at work.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class Clerk(Thread):
         self._told: set[str] = set()
         self._over = False
         self.ended = False
+        self.turned = time.monotonic()
 
     def tell(self, message: dict[str, Any]) -> None:
         """Hand on a message of `run`: "started" with the command's pid, "ended" with its status, or "lost"."""
@@ -170,6 +172,7 @@ class Clerk(Thread):
             self._say(f"{wanted}: not written, there is no report")
 
     def _next(self, timeout_seconds: float | None) -> dict[str, Any]:
+        self.turned = time.monotonic()
         try:
             message = self._messages.get(timeout=timeout_seconds)
         except Empty:

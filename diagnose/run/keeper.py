@@ -168,9 +168,9 @@ class _Rounds:
             return False
         if self._clerk.ended:
             return True
-        return self._over_at is not None and (
-            self._run_is_gone or time.monotonic() > self._over_at + LATEST_END_SECONDS
-        )
+        if self._over_at is not None:
+            return self._run_is_gone or time.monotonic() > self._over_at + LATEST_END_SECONDS
+        return self._run_is_gone and time.monotonic() > self._clerk.turned + LATEST_END_SECONDS
 
     def _hear(self) -> bool:
         """Do what `run` says; False where it is gone."""
