@@ -92,7 +92,12 @@ def test_processes_are_looked_at_once(proc: Proc, monkeypatch: pytest.MonkeyPatc
     spaces = Namespaces(str(proc.path), lambda: now)
     looks: list[int] = []
     look = Namespaces._look
-    monkeypatch.setattr(Namespaces, "_look", lambda self, pid: (looks.append(pid), look(self, pid))[1])
+
+    def counted(self: Namespaces, pid: int) -> object:
+        looks.append(pid)
+        return look(self, pid)
+
+    monkeypatch.setattr(Namespaces, "_look", counted)
     for _ in range(12):
         spaces.private_mounts()
         now += SEARCH_SECONDS
