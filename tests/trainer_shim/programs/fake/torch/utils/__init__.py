@@ -1,0 +1,5 @@
+"""Utilities."""
+
+# mypy: ignore-errors
+
+from torch.utils import data  # noqa: F401

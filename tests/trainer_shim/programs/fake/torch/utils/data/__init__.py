@@ -1,0 +1,5 @@
+"""Data."""
+
+# mypy: ignore-errors
+
+from torch.utils.data.dataloader import DataLoader  # noqa: F401

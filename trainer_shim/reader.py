@@ -1,0 +1,444 @@
+"""The reader of a record, which may be torn, older, newer, garbage, or made by somebody with ill intent.
+
+It never maps the file: a job that shrinks a mapped file would kill its reader by SIGBUS. Every length that the file
+states is held against the file's own size and against fixed caps before it is used.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Optional, Union, cast
+
+from . import launchers, layout
+from .model import FieldValue, Identity, LoaderRecord, Note, Record, RecordError, State, StepRecord
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeGuard
+
+FILE_BYTES_LIMIT = 4 << 20
+SECTIONS_LIMIT = 64
+ITEMS_LIMIT = 1 << 16
+STAMP_COUNT_LIMIT = 16
+TRIES = 64
+"""Reads of a ring in which no slot was whole, before the record counts as busy."""
+TEXT_LIMIT = 256
+MAP_ENTRIES_LIMIT = 256
+_SECONDS_LIMIT = 1e12
+_LEAST_BYTES = {
+    layout.IDENTITY: layout.FRAME_BYTES + 2,
+    layout.STATE: layout.FRAME_BYTES + layout.STATE_BYTES,
+    layout.STAMP: layout.STAMP_WORDS.size,
+    layout.LOADER: layout.FRAME_BYTES + layout.LOADER_BYTES,
+    layout.STEP: layout.FRAME_BYTES + layout.STEP_BYTES,
+    layout.NOTE: layout.FRAME_BYTES + 2,
+    layout.VALUES: layout.FRAME_BYTES + 2,
+}
+
+
+def read_record(path: str, *, owner_uid: Optional[int] = None, dir_fd: Optional[int] = None) -> Record:
+    """Everything that a record holds. Raises RecordError; see RecordReader for the arguments."""
+    with RecordReader(path, owner_uid=owner_uid, dir_fd=dir_fd) as reader:
+        return reader.read()
+
+
+class RecordReader:
+    """Reads one record, again and again; it keeps the file open and reads anew only what can have changed.
+
+    `path` must be a regular file, with one name, and of `owner_uid` where that is given; `dir_fd` is the folder that a
+    relative path starts from. Raises RecordError.
+    """
+
+    def __init__(self, path: str, *, owner_uid: Optional[int] = None, dir_fd: Optional[int] = None) -> None:
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        try:
+            self._fd = os.open(path, flags, dir_fd=dir_fd)
+        except OSError as error:
+            raise RecordError("unreadable", f"cannot open {path}: {error.strerror}") from None
+        try:
+            facts = os.fstat(self._fd)
+            if not stat.S_ISREG(facts.st_mode) or facts.st_nlink > 1:
+                raise RecordError("refused", f"{path} is not a regular file with one name")
+            if owner_uid is not None and facts.st_uid != owner_uid:
+                raise RecordError("refused", f"{path} belongs to user {facts.st_uid}, not to {owner_uid}")
+            self._version, self._sections = self._read_header(facts.st_size)
+        except BaseException:
+            os.close(self._fd)
+            raise
+        self._identity: tuple[int, Optional[Identity]] = (0, None)
+        self._notes: tuple[int, tuple[Note, ...]] = (0, ())
+
+    def __enter__(self) -> RecordReader:  # noqa: PYI034 - Self is not in Python 3.9
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._fd)
+
+    def read(self, *, steps_after: int = -1) -> Record:
+        """The record as it is now. Steps up to number `steps_after` are left out, which saves reading them."""
+        state, versions = self._read_state()
+        return Record(
+            self._version,
+            self._read_identity(versions["identity"]),
+            state,
+            self._read_steps(state.steps + state.steps_skipped, steps_after),
+            self._read_loaders(versions["loaders"]),
+            self._read_notes(versions["notes"]),
+            self._read_values(),
+        )
+
+    # the file
+
+    def _pread(self, offset: int, count: int) -> bytes:
+        try:
+            return os.pread(self._fd, count, offset)
+        except OSError as error:
+            raise RecordError("unreadable", f"cannot read: {error.strerror}") from None
+
+    def _read_header(self, file_bytes: int) -> tuple[tuple[int, int], dict[int, layout.Section]]:
+        if file_bytes > FILE_BYTES_LIMIT:
+            raise RecordError("not_a_record", f"{file_bytes} bytes are more than a record has")
+        start = self._pread(0, layout.HEADER_BYTES)
+        if not start.strip(b"\0"):
+            raise RecordError("not_ready", "nothing is in the file yet")
+        if len(start) < layout.HEADER.size or start[:8] != layout.MAGIC:
+            raise RecordError("not_a_record", "the file does not begin as a record does")
+        _, endian, major, minor, header_bytes, stated_bytes, count = layout.HEADER.unpack_from(start)
+        if endian != layout.ENDIAN_TAG:
+            raise RecordError("damaged", "the byte order is not that of a record")
+        if major != layout.MAJOR:
+            kind = "newer_layout" if major > layout.MAJOR else "not_a_record"
+            raise RecordError(kind, f"the record has layout {major}.{minor}, this reader knows {layout.MAJOR}")
+        table_end = layout.HEADER.size + layout.TABLE_ROW.size * count
+        if count > SECTIONS_LIMIT or not table_end + layout.CRC.size <= header_bytes <= len(start):
+            raise RecordError("damaged", "the header has no valid length")
+        if layout.CRC.unpack_from(start, header_bytes - layout.CRC.size)[0] != layout.checksum(
+            start[: header_bytes - layout.CRC.size]
+        ):
+            raise RecordError("damaged", "the header's checksum is wrong")
+        if stated_bytes > file_bytes:
+            raise RecordError("damaged", f"the file has {file_bytes} of its {stated_bytes} bytes")
+        sections = {}
+        for row in range(count):
+            section = layout.Section(
+                *layout.TABLE_ROW.unpack_from(start, layout.HEADER.size + row * layout.TABLE_ROW.size)
+            )
+            if section.kind in layout.KNOWN_SECTIONS:
+                self._check_section(section, file_bytes)
+                sections[section.kind] = section
+        missing = [kind for kind in layout.KNOWN_SECTIONS if kind not in sections]
+        if missing:
+            raise RecordError("damaged", f"section {missing[0]} is missing")
+        return (major, minor), sections
+
+    @staticmethod
+    def _check_section(section: layout.Section, file_bytes: int) -> None:
+        limit = STAMP_COUNT_LIMIT if section.kind == layout.STAMP else ITEMS_LIMIT
+        if (
+            not 0 < section.slots <= limit
+            or section.item_bytes < _LEAST_BYTES[section.kind]
+            or section.offset < layout.HEADER.size
+            or section.place(section.slots) > file_bytes
+        ):
+            raise RecordError("damaged", f"section {section.kind} does not lie within the file")
+
+    def _items(self, kind: int, first: int = 0, count: Optional[int] = None) -> Iterator[tuple[int, int, bytes]]:
+        """The whole items among slots: slot, sequence, payload."""
+        section = self._sections[kind]
+        count = section.slots - first if count is None else count
+        data = self._pread(section.place(first), section.item_bytes * count)
+        for place in range(count):
+            found = layout.unframe(data[place * section.item_bytes : (place + 1) * section.item_bytes])
+            if found is not None:
+                yield first + place, found[0], found[1]
+
+    def _newest(self, kind: int, least_bytes: int) -> tuple[int, bytes]:
+        """Sequence and payload of the newest whole item of a ring. Raises RecordError when there is none."""
+        count = self._sections[kind].slots
+        for _ in range(TRIES):
+            whole = [
+                (sequence, payload)
+                for slot, sequence, payload in self._items(kind)
+                if sequence % count == slot and len(payload) >= least_bytes
+            ]
+            if whole:
+                return max(whole)
+        raise RecordError("busy" if self._has_bytes(kind) else "not_ready", "no whole item was found")
+
+    def _has_bytes(self, kind: int) -> bool:
+        section = self._sections[kind]
+        return bool(self._pread(section.offset, section.item_bytes * section.slots).strip(b"\0"))
+
+    # its parts
+
+    def _read_state(self) -> tuple[State, dict[str, int]]:
+        sequence, payload = self._newest(layout.STATE, layout.STATE_BYTES)
+        (
+            monotonic, unix, since, steps, skipped, batches, ended, last, overhead,
+            identity, notes, errors, dropped, loaders, stage, phase, told, loss, loss_scale,
+        ) = layout.STATE_HEAD.unpack_from(payload)  # fmt: skip
+        memory = layout.MEMORY.unpack_from(payload, layout.STATE_HEAD.size)
+        spent = layout.SPENT.unpack_from(payload, layout.STATE_HEAD.size + layout.MEMORY.size)
+        if stage >= len(layout.STAGES) or phase >= len(layout.PHASES) or steps + skipped >= 1 << 62:
+            raise RecordError("damaged", "the state holds numbers that no writer writes")
+        stamp = self._newest_stamp()
+        if stamp is not None and stamp[1] >= monotonic:
+            phase, since = stamp
+        heartbeat = max(monotonic, since)
+        state = State(
+            sequence=sequence,
+            monotonic=heartbeat / 1e9,
+            unix=(unix + heartbeat - monotonic) / 1e9,
+            stage=layout.STAGES[stage],
+            phase=layout.PHASES[phase],
+            phase_since=since / 1e9,
+            steps=steps,
+            steps_skipped=skipped,
+            batches=batches,
+            step_seconds=sum(spent) / 1e9,
+            last_step_seconds=last / 1e9 if ended else None,
+            last_step_end=ended / 1e9 if ended else None,
+            phase_seconds=_by_phase(spent),
+            overhead_seconds=overhead / 1e9,
+            hook_errors=errors,
+            calls_dropped=dropped,
+            loss=loss if told & layout.TOLD_LOSS else None,
+            loss_scale=loss_scale if told & layout.TOLD_SCALE else None,
+            memory_allocated_bytes=_known(memory[0]),
+            memory_reserved_bytes=_known(memory[1]),
+            memory_peak_bytes=_known(memory[2]),
+            memory_inactive_split_bytes=_known(memory[3]),
+            memory_alloc_retries=_known(memory[4]),
+            memory_ooms=_known(memory[5]),
+        )
+        return state, {"identity": identity, "notes": notes, "loaders": loaders}
+
+    def _newest_stamp(self) -> Optional[tuple[int, int]]:
+        section = self._sections[layout.STAMP]
+        data = self._pread(section.offset, section.item_bytes * section.slots)
+        size = section.item_bytes
+        whole = (
+            layout.unstamp(data[start : start + size])
+            for start in range(0, len(data) - layout.STAMP_WORDS.size + 1, size)
+        )
+        return max((stamp for stamp in whole if stamp is not None), key=lambda stamp: stamp[1], default=None)
+
+    def _read_identity(self, version: int) -> Identity:
+        known, identity = self._identity
+        if identity is None or known != version:
+            sequence, payload = self._newest(layout.IDENTITY, 2)
+            identity = _identity(_json_object(payload))
+            self._identity = (sequence, identity)
+        return identity
+
+    def _read_steps(self, newest: int, after: int) -> tuple[StepRecord, ...]:
+        section = self._sections[layout.STEP]
+        first = max(after, newest - section.slots + 1, 0)
+        if newest <= first:
+            return ()
+        slots = range(first % section.slots, first % section.slots + newest - first + 1)
+        parts = [self._items(layout.STEP, slots.start, min(slots.stop, section.slots) - slots.start)]
+        if slots.stop > section.slots:
+            parts.append(self._items(layout.STEP, 0, slots.stop - section.slots))
+        found = {
+            number: payload
+            for part in parts
+            for slot, number, payload in part
+            if number % section.slots == slot and first <= number <= newest and len(payload) >= layout.STEP_BYTES
+        }
+        return tuple(
+            _step(number, found[number], found[number - 1])
+            for number in sorted(found)
+            if number > first and number - 1 in found
+        )
+
+    def _read_loaders(self, used: int) -> tuple[LoaderRecord, ...]:
+        section = self._sections[layout.LOADER]
+        copies = layout.LOADER_COPIES
+        used = min(used, section.slots // copies)
+        newest: dict[int, tuple[int, bytes]] = {}
+        for slot, sequence, payload in self._items(layout.LOADER, 0, used * copies) if used else ():
+            if sequence % copies == slot % copies and len(payload) >= layout.LOADER_BYTES:
+                newest[slot // copies] = max(newest.get(slot // copies, (0, b"")), (sequence, payload))
+        return tuple(_loader(index, payload) for index, (_, payload) in sorted(newest.items()))
+
+    def _read_notes(self, written: int) -> tuple[Note, ...]:
+        if written != self._notes[0]:
+            count = self._sections[layout.NOTE].slots
+            whole = sorted(
+                (sequence, payload) for slot, sequence, payload in self._items(layout.NOTE) if sequence % count == slot
+            )
+            notes = tuple(note for sequence, payload in whole if (note := _note(sequence, payload)) is not None)
+            self._notes = (written, notes)
+        return self._notes[1]
+
+    def _read_values(self) -> Mapping[str, float]:
+        count = self._sections[layout.VALUES].slots
+        whole = [
+            (sequence, payload) for slot, sequence, payload in self._items(layout.VALUES) if sequence % count == slot
+        ]
+        if not whole:
+            return {}
+        values = _json_object(max(whole)[1])
+        return {_text(name): float(value) for name, value in list(values.items())[:MAP_ENTRIES_LIMIT] if _small(value)}
+
+
+# values out of a file that anybody may have written
+
+
+def _by_phase(spent: tuple[int, ...]) -> dict[str, float]:
+    return {layout.PHASES[phase]: value / 1e9 for phase, value in enumerate(spent) if value}
+
+
+def _known(value: int) -> Optional[int]:
+    return None if value == layout.UNKNOWN else value
+
+
+def _json_object(payload: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(payload.decode("utf-8"))
+    except (ValueError, RecursionError):
+        raise RecordError("damaged", "a text in the record is not JSON") from None
+    if not isinstance(value, dict):
+        raise RecordError("damaged", "a text in the record is not a JSON object")
+    return cast("dict[str, Any]", value)
+
+
+def _text(value: object, limit: int = TEXT_LIMIT) -> str:
+    """A printable text of bounded length; what cannot be printed becomes a question mark."""
+    if not isinstance(value, str):
+        return ""
+    return "".join(char if char.isprintable() else "?" for char in value[:limit])
+
+
+def _small(value: object) -> TypeGuard[Union[int, float]]:
+    """Whether a value of JSON is a number that this program can hold."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and -(2**63) <= value < 2**64
+
+
+def _count(raw: Mapping[str, Any], name: str, *, least: int = 0) -> int:
+    value = raw.get(name)
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value < 2**63:
+        raise RecordError("damaged", f"the identity has no valid {name}")
+    return value
+
+
+def _optional_count(raw: Mapping[str, Any], name: str) -> Optional[int]:
+    return None if raw.get(name) is None else _count(raw, name)
+
+
+def _unix(raw: Mapping[str, Any], name: str) -> float:
+    value = raw.get(name)
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value < _SECONDS_LIMIT:
+        raise RecordError("damaged", f"the identity has no valid {name}")
+    return float(value)
+
+
+def _texts(raw: object) -> dict[str, str]:
+    if not isinstance(raw, dict):
+        return {}
+    return {
+        _text(name): _text(value) for name, value in list(raw.items())[:MAP_ENTRIES_LIMIT] if isinstance(value, str)
+    }
+
+
+def _identity(raw: Mapping[str, Any]) -> Identity:
+    rank, world_size = _count(raw, "rank"), _count(raw, "world_size")
+    local_rank, local_size = _optional_count(raw, "local_rank"), _optional_count(raw, "local_world_size")
+    if not launchers.valid(rank, world_size) or (local_size or 0) > world_size or (local_rank or 0) >= world_size:
+        raise RecordError("damaged", "the identity holds ranks that cannot be")
+    job_id = _text(raw.get("job_id"))
+    if not job_id or "/" in job_id:
+        raise RecordError("damaged", "the identity has no valid job id")
+    return Identity(
+        job_id=job_id,
+        rank=rank,
+        world_size=world_size,
+        local_rank=local_rank,
+        local_world_size=local_size,
+        node_rank=_optional_count(raw, "node_rank"),
+        host=_text(raw.get("host")),
+        boot_id=_text(raw.get("boot_id")),
+        pid_namespace=_count(raw, "pid_namespace"),
+        pid=_count(raw, "pid", least=1),
+        start_ticks=_count(raw, "start_ticks"),
+        started_unix=_unix(raw, "started_unix"),
+        attached_unix=_unix(raw, "attached_unix"),
+        launcher=_text(raw.get("launcher")),
+        framework=_text(raw.get("framework")),
+        script=_text(raw.get("script")),
+        gpu=_text(raw.get("gpu")),
+        gpu_uuid=_text(raw.get("gpu_uuid")),
+        restart_count=_count(raw, "restart_count"),
+        versions=_texts(raw.get("versions")),
+        env=_texts(raw.get("env")),
+    )
+
+
+def _step(number: int, payload: bytes, before: bytes) -> StepRecord:
+    end, loss, batches, flags, _ = layout.STEP_HEAD.unpack_from(payload)
+    spent = layout.SPENT.unpack_from(payload, layout.STEP_HEAD.size)
+    spent_before = layout.SPENT.unpack_from(before, layout.STEP_HEAD.size)
+    phases = tuple(max(now - then, 0) for now, then in zip(spent, spent_before))
+    return StepRecord(
+        number=number,
+        end=end / 1e9,
+        seconds=sum(phases) / 1e9,
+        phases=_by_phase(phases),
+        spent_seconds=_by_phase(spent),
+        batches=batches,
+        loss=loss if flags & layout.STEP_LOSS else None,
+        skipped=bool(flags & layout.STEP_SKIPPED),
+        first=bool(flags & layout.STEP_FIRST),
+    )
+
+
+def _loader(index: int, payload: bytes) -> LoaderRecord:
+    wait, evaluation_wait, batches, iterations, behind, queue = layout.LOADER_COUNTS.unpack_from(payload)
+    name, dataset, workers, pid_count, role = layout.LOADER_FACTS.unpack_from(payload, layout.LOADER_COUNTS.size)
+    pids = payload[layout.LOADER_BYTES :][: min(pid_count, layout.WORKER_PIDS) * layout.PID.size]
+    return LoaderRecord(
+        index=index,
+        name=_name(name) or f"loader-{index}",
+        dataset=_name(dataset),
+        role=layout.ROLES[role] if role < len(layout.ROLES) else layout.ROLES[layout.ROLE_UNKNOWN],
+        workers=workers,
+        worker_pids=tuple(
+            pid for (pid,) in layout.PID.iter_unpack(pids[: len(pids) // layout.PID.size * layout.PID.size])
+        ),
+        queue_batches=None if queue < 0 else queue,
+        behind_batches=behind,
+        wait_seconds=wait / 1e9,
+        evaluation_wait_seconds=evaluation_wait / 1e9,
+        batches=batches,
+        iterations=iterations,
+    )
+
+
+def _name(raw: bytes) -> str:
+    return _text(raw.split(b"\0", 1)[0].decode("utf-8", "replace"), layout.NAME_BYTES)
+
+
+def _note(sequence: int, payload: bytes) -> Optional[Note]:
+    """One note, None where it is not one: a bad note takes nothing else with it."""
+    try:
+        raw = _json_object(payload)
+    except RecordError:
+        return None
+    unix, monotonic, fields = raw.get("unix"), raw.get("monotonic"), raw.get("fields")
+    if not _small(unix) or not _small(monotonic) or not isinstance(fields, dict):
+        return None
+    kept: dict[str, FieldValue] = {}
+    for name, value in list(fields.items())[:MAP_ENTRIES_LIMIT]:
+        if isinstance(value, str):
+            kept[_text(name)] = _text(value, 2 * TEXT_LIMIT)
+        elif isinstance(value, bool) or (_small(value) and math.isfinite(value)):
+            kept[_text(name)] = value
+    return Note(sequence, _text(raw.get("kind")), float(unix), float(monotonic), kept)
