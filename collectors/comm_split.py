@@ -17,11 +17,19 @@ PENDING_STEPS = 64
 """A step that some rank has not reported after so many further ones is settled with the ranks that have."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Step:
+    start: float
+    end: float
+    comm: float
+    spent: float
+
+
 @dataclass(slots=True)
 class _Rank:
     owner: Owner
     last_step: int = 0
-    pending: dict[int, tuple[float, float]] = field(default_factory=dict)
+    pending: dict[int, _Step] = field(default_factory=dict)
     spent: float = 0.0
     late: float = 0.0
 
@@ -40,10 +48,12 @@ class CommSplit:
             known = self._ranks.get(key)
             if known is None or known.owner != one.owner:
                 known = self._ranks[key] = _Rank(one.owner)
-            for step in one.record.steps:
-                if step.number > known.last_step:
-                    known.pending[step.number] = (step.phases.get("comm", 0.0), step.spent_seconds.get("comm", 0.0))
-                    known.last_step = step.number
+            for step in reversed(one.record.steps):
+                if step.number <= known.last_step:
+                    break
+                comm, spent = step.phases.get("comm", 0.0), step.spent_seconds.get("comm", 0.0)
+                known.pending[step.number] = _Step(step.end - step.seconds, step.end, comm, spent)
+            known.last_step = max(known.last_step, *known.pending, 0)
         for job in {key[0] for key in found}:
             self._settle({key: rank for key, rank in self._ranks.items() if key[0] == job}, found)
 
@@ -59,8 +69,11 @@ class CommSplit:
         ready = max(min((rank.last_step for rank in living), default=newest), newest - PENDING_STEPS)
         for number in sorted({step for rank in ranks.values() for step in rank.pending if step <= ready}):
             together = [rank for rank in ranks.values() if number in rank.pending]
-            wire = min(rank.pending[number][0] for rank in together)
-            for rank in together:
-                comm, spent = rank.pending.pop(number)
-                rank.spent = max(rank.spent, spent)
-                rank.late += comm - wire if len(together) > 1 else 0.0
+            steps = [rank.pending.pop(number) for rank in together]
+            # Steps of one number that were not under way at the same time are not the same step: a rank that was
+            # started again counts anew. Nothing can be said of them but what each waited.
+            same = max(step.start for step in steps) < min(step.end for step in steps)
+            wire = min(step.comm for step in steps)
+            for rank, step in zip(together, steps, strict=True):
+                rank.spent = max(rank.spent, step.spent)
+                rank.late += step.comm - wire if same and len(steps) > 1 else 0.0

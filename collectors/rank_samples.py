@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from math import ceil
 
 from aidiag.collectors.comm_split import CommSplit
-from aidiag.collectors.observation import Sample, labels
+from aidiag.collectors.launched_ranks import RankProcesses
+from aidiag.collectors.observation import Absent, Sample, labels
 from aidiag.collectors.records import FoundRecord
 from aidiag.collectors.subject import Subject, job, rank
-from aidiag.trainer_shim.model import LoaderRecord, Record, State
+from aidiag.trainer_shim.launchers import PlaceInJob
+from aidiag.trainer_shim.model import Identity, LoaderRecord, Record, State
 
-STAGE_CODES = {"attached": 1, "group_init": 3, "training": 4, "failed": 8, "detached": 7}
-"""`rank_state_code` of the stages that a record tells."""
+STAGE_CODES = {"attached": 1, "group_init": 3, "training": 4, "failed": 8, "detached": 0}
+"""`rank_state_code` of the stages that a record tells. Whether a trainer that ended has finished, no record says."""
 KNOWN_PHASES = {"checkpoint": 5, "evaluation": 6}
 """Phases between steps that are no standstill, and their state codes."""
 
 
-def rank_samples(found: FoundRecord, subject: Subject, now: float, split: CommSplit) -> Iterator[Sample]:
+def rank_samples(found: FoundRecord, subject: Subject, now: float, split: CommSplit) -> Iterator[Sample | Absent]:
     """Everything that the record of one rank says at `now` (monotonic seconds)."""
     record, state, identity = found.record, found.record.state, found.record.identity
 
@@ -33,18 +35,19 @@ def rank_samples(found: FoundRecord, subject: Subject, now: float, split: CommSp
         framework=identity.framework,
         launcher=identity.launcher,
     )
-    if found.alive is not None:
+    if found.alive is None:
+        yield Absent("rank_up", subject, "its process-id namespace cannot be seen from here", "Share it: hostPID.")
+    else:
         yield sample("rank_up", float(found.alive))
     yield sample("rank_start_timestamp_seconds", identity.started_unix)
     yield sample("rank_heartbeat_timestamp_seconds", state.unix)
-    yield sample("rank_restarts_total", float(identity.restart_count))
     yield sample("rank_state_code", float(_code(found)))
     yield sample("rank_shim_attached", 1.0)
     if found.alive is not False:
         yield sample("rank_phase", state.phase)
         yield sample("rank_phase_seconds", max(0.0, now - state.phase_since))
-        if state.last_step_end is not None:
-            idle = 0.0 if state.phase in KNOWN_PHASES else max(0.0, now - state.last_step_end)
+        idle = idle_seconds(record, now)
+        if idle is not None:
             yield sample("step_idle_seconds", idle)
     yield from _steps(record, state, subject, now, split)
     yield from _loaders(record.loaders, subject, now)
@@ -96,30 +99,76 @@ def _loaders(loaders: tuple[LoaderRecord, ...], subject: Subject, now: float) ->
             yield Sample("loader_queue_batches", subject, float(loader.queue_batches), now, name)
 
 
-def job_samples(found: Mapping[tuple[str, int], FoundRecord], host: str, now: float) -> Iterator[Sample]:
-    """What the records of this host say of their jobs, and which ranks each job should have here."""
-    for name in sorted({key[0] for key in found}):
-        records = [one.record for key, one in found.items() if key[0] == name]
+def idle_seconds(record: Record, now: float) -> float | None:
+    """Time since the last step ended, without what checkpoints and evaluations have taken since; None before the first.
+
+    A phase that is under way counts from its own beginning: the totals in a record may lie behind it.
+    """
+    state = record.state
+    if state.last_step_end is None:
+        return None
+    elapsed = now - state.last_step_end
+    last = record.steps[-1] if record.steps else None
+    if last is not None and last.number == state.steps + state.steps_skipped:
+        elsewhere = sum(
+            state.phase_seconds.get(phase, 0.0) - last.spent_seconds.get(phase, 0.0) for phase in KNOWN_PHASES
+        )
+    else:
+        elsewhere = 0.0
+    if state.phase in KNOWN_PHASES:
+        elsewhere = max(elsewhere, 0.0) + now - max(state.phase_since, state.last_step_end)
+    return max(0.0, elapsed - max(elsewhere, 0.0))
+
+
+def job_samples(
+    found: Mapping[tuple[str, int], FoundRecord], launched: Sequence[RankProcesses], host: str, now: float
+) -> Iterator[Sample]:
+    """What the records and processes of this host say of their jobs, and which ranks each job should have here."""
+    for name in sorted({key[0] for key in found} | {one.job for one in launched}):
+        places = [_place(one.record.identity) for key, one in found.items() if key[0] == name]
+        attached = len(places)
+        places += [one.place for one in launched if one.job == name]
         subject = job(name)
-        yield Sample("job_world_size", subject, float(max(r.identity.world_size for r in records)), now)
-        yield Sample("job_ranks_seen", subject, float(len(records)), now)
-        yield Sample("job_ranks_attached", subject, float(len(records)), now)
-        for number in sorted({number for record in records for number in _expected(record)}):
+        yield Sample("job_world_size", subject, float(max(place.world_size for place in places)), now)
+        yield Sample("job_ranks_seen", subject, float(len({place.rank for place in places})), now)
+        yield Sample("job_ranks_attached", subject, float(attached), now)
+        for number in sorted(expected_ranks(places)):
             yield Sample("rank_expected", rank(number, host=host, job=name), 1.0, now)
 
 
-def _expected(record: Record) -> range:
-    """The ranks that live on the host of a record, by its own rank, local rank and local world size."""
-    identity = record.identity
-    if identity.local_rank is None or identity.local_world_size is None or identity.local_rank > identity.rank:
-        return range(0)
-    first = identity.rank - identity.local_rank
-    return range(first, min(first + identity.local_world_size, identity.world_size))
+def expected_ranks(places: Sequence[PlaceInJob]) -> set[int]:
+    """The ranks that should live where these ones do: those seen, and their neighbours by local rank and local size.
+
+    Launchers number the ranks of a host in a row. Where the ranks seen contradict that (Slurm's cyclic distribution)
+    only they themselves are expected.
+    """
+    seen = {place.rank for place in places}
+    blocks = {
+        (place.rank - place.local_rank, place.local_world_size)
+        for place in places
+        if place.local_rank is not None and place.local_world_size is not None
+    }
+    if len(blocks) != 1:
+        return seen
+    ((first, count),) = blocks
+    block = set(range(first, first + count))
+    return block if first >= 0 and seen <= block else seen
+
+
+def _place(identity: Identity) -> PlaceInJob:
+    return PlaceInJob(
+        identity.launcher,
+        identity.rank,
+        identity.world_size,
+        identity.local_rank,
+        identity.local_world_size,
+        identity.node_rank,
+    )
 
 
 def _code(found: FoundRecord) -> int:
     state = found.record.state
     code = STAGE_CODES.get(state.stage, 0)
     if found.alive is False:
-        return code if code in (7, 8) else 0
-    return KNOWN_PHASES.get(state.phase, code)
+        return code if code == STAGE_CODES["failed"] else 0
+    return KNOWN_PHASES.get(state.phase, code) if state.stage == "training" else code

@@ -46,6 +46,7 @@ class OffNote:
     job_id: str
     rank: int | None
     unix: float | None
+    host_pid: int | None = None
 
 
 @dataclass(slots=True)
@@ -96,7 +97,7 @@ class RecordFinder:
     def off_notes(self) -> list[OffNote]:
         """What shims left that switched themselves off and whose processes still live, as far as that can be told."""
         return [
-            _off_note(folder, name, file)
+            replace(_off_note(folder, name, file), host_pid=self._namespaces.host_pid(file.name.owner))
             for folder in self._look()
             for name, file in folder.files("off")
             if self._namespaces.alive(file.name.owner) is not False

@@ -7,9 +7,11 @@ from typing import ClassVar
 
 from aidiag.collectors.collector import Context
 from aidiag.collectors.comm_split import CommSplit
-from aidiag.collectors.observation import Event, Observation, Place, Sample
-from aidiag.collectors.rank_samples import job_samples, rank_samples
-from aidiag.collectors.records import FoundRecord, RecordFinder, newest
+from aidiag.collectors.errors import UnavailableError
+from aidiag.collectors.launched_ranks import LaunchedRanks, RankProcesses
+from aidiag.collectors.observation import Absent, Event, FieldValue, Observation, Place, Sample
+from aidiag.collectors.rank_samples import STAGE_CODES, job_samples, rank_samples
+from aidiag.collectors.records import FoundRecord, OffNote, RecordFinder, newest
 from aidiag.collectors.signal import EventKind, Signal
 from aidiag.collectors.subject import Subject, rank
 from aidiag.trainer_shim.owner import Owner
@@ -103,11 +105,16 @@ SIGNALS: tuple[Signal, ...] = (
 )
 
 EVENTS: tuple[EventKind, ...] = (
-    EventKind("rank_raised", "rank", "An exception left the training loop of a rank", ("type", "message")),
+    EventKind(
+        "rank_raised",
+        "rank",
+        "An exception left the training loop of a rank",
+        ("type", "message", "where", "phase", "step"),
+    ),
     EventKind("shim_off", "rank", "The shim switched itself off in a rank", ("reason",)),
 )
 
-NOTE_KINDS = {"exception": "rank_raised", "crash": "rank_raised"}
+NOTES = {"exception": "rank_raised", "hook_off": "shim_off"}
 """Notes of a record that become events."""
 
 
@@ -121,44 +128,96 @@ class TrainerCollector:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._finder = RecordFinder(context.record_folders, job=context.job)
+        self._host = context.node.name
+        self._finder: RecordFinder | None = None
+        self._launched = LaunchedRanks(context.node, context.job)
         self._split = CommSplit()
         self._told: set[tuple[Owner, str, int]] = set()
 
     def collect(self) -> Iterable[Observation]:
-        """What each rank's newest record says."""
+        """What each rank's newest record says, and which ranks have none."""
+        if not self._context.node.live:
+            raise UnavailableError("records are kept in the memory of a live host")
+        if self._finder is None:
+            self._finder = RecordFinder(self._context.record_folders, job=self._context.job)
         now = self._context.clock.monotonic()
-        found = newest(self._finder.find())
+        all_found = self._finder.find()
+        found = newest(all_found)
         self._split.update(found)
+        launched = {(one.job, one.place.rank): one for one in self._launched.find(now)}
         observations: list[Observation] = []
-        for key, one in found.items():
-            subject = rank(key[1], host=self._context.node.name, job=key[0])
+        for (job, number), one in found.items():
+            subject = rank(number, host=self._host, job=job)
             observations += rank_samples(one, subject, now, self._split)
+            observations.append(Sample("rank_restarts_total", subject, _restarts(one, all_found), now))
             observations += self._notes(one, subject)
-        observations += job_samples(found, self._context.node.name, now)
-        observations += self._off(found, now)
+        off = _off_by_rank(self._finder.off_notes(), launched)
+        for key in sorted((launched.keys() | off.keys()) - found.keys()):
+            if self._context.job in (None, key[0]):
+                subject = rank(key[1], host=self._host, job=key[0])
+                observations += self._without_record(subject, launched.get(key), off.get(key), now)
+        alone = [one for key, one in launched.items() if key not in found]
+        observations += job_samples(found, alone, self._host, now)
         return observations
 
     def _notes(self, found: FoundRecord, subject: Subject) -> Iterator[Event]:
         for note in found.record.notes:
-            kind = NOTE_KINDS.get(note.kind)
             key = (found.owner, note.kind, note.sequence)
-            if kind is not None and key not in self._told:
-                self._told.add(key)
-                source = f"record of {subject}"
-                text = ", ".join(f"{name} {value}" for name, value in note.fields.items())
-                place = Place(source, None, f"{note.kind}: {text}")
-                yield Event(kind, subject, note.monotonic, note.fields, note.unix, place, note.sequence)
-
-    def _off(self, found: Mapping[tuple[str, int], FoundRecord], now: float) -> Iterator[Observation]:
-        for note in self._finder.off_notes():
-            job = note.job_id or self._context.job or ""
-            if note.rank is None or (job, note.rank) in found or self._context.job not in (None, job):
+            if note.kind not in NOTES or key in self._told:
                 continue
-            subject = rank(note.rank, host=self._context.node.name, job=job)
-            yield Sample("rank_up", subject, 1.0, now)
+            self._told.add(key)
+            kind, fields = NOTES[note.kind], dict(note.fields)
+            if note.kind == "hook_off":
+                fields = {"reason": "the {hook} hook gave up after {type}: {message}".format_map(_Told(fields))}
+            text = ", ".join(f"{name} {value}" for name, value in fields.items())
+            place = Place(f"record of {subject}", None, f"{note.kind}: {text}")
+            yield Event(kind, subject, note.monotonic, fields, note.unix, place, note.sequence)
+
+    def _without_record(
+        self, subject: Subject, processes: RankProcesses | None, off: OffNote | None, now: float
+    ) -> Iterator[Observation]:
+        """A rank that lives and cannot be seen inside, and why; one that may yet attach is starting."""
+        yield Sample("rank_up", subject, 1.0, now)
+        if off is not None:
             yield Sample("rank_shim_attached", subject, 0.0, now)
-            if (note.owner, "off", 0) not in self._told:
-                self._told.add((note.owner, "off", 0))
-                fields = {"reason": note.reason}
-                yield Event("shim_off", subject, now, fields, note.unix, Place(f"shim of {subject}", None, note.reason))
+            if (off.owner, off.code, 0) not in self._told:
+                self._told.add((off.owner, off.code, 0))
+                place = Place(f"shim of {subject}", None, off.reason)
+                yield Event("shim_off", subject, now, {"reason": off.reason}, off.unix, place)
+        elif processes is not None and processes.reason:
+            yield Absent("rank_shim_attached", subject, processes.reason, processes.remedy)
+        else:
+            yield Sample("rank_shim_attached", subject, 0.0, now)
+            yield Sample("rank_state_code", subject, float(STAGE_CODES["attached"]), now)
+
+
+class _Told(dict[str, FieldValue]):
+    """Fields of a note, which may lack some."""
+
+    def __missing__(self, name: str) -> str:
+        return "?"
+
+
+def _restarts(found: FoundRecord, all_found: Iterable[FoundRecord]) -> float:
+    """Restarts of a rank: as its launcher counts them, or as many as have left records before it."""
+    own = found.record.identity
+    starts = {
+        one.record.identity.attached_unix
+        for one in all_found
+        if (one.record.identity.job_id, one.record.identity.rank) == (own.job_id, own.rank)
+        and one.record.identity.attached_unix <= own.attached_unix
+    }
+    return float(max(own.restart_count, len(starts) - 1))
+
+
+def _off_by_rank(
+    notes: Iterable[OffNote], launched: Mapping[tuple[str, int], RankProcesses]
+) -> dict[tuple[str, int], OffNote]:
+    """Why shims are off, by job and rank. A note that could not say its rank is told by its process."""
+    by_pid = {pid: key for key, one in launched.items() for pid in one.pids}
+    off: dict[tuple[str, int], OffNote] = {}
+    for note in notes:
+        key = (note.job_id, note.rank) if note.rank is not None else by_pid.get(note.host_pid or 0)
+        if key is not None:
+            off[key[0], key[1]] = note
+    return off

@@ -24,7 +24,7 @@ from aidiag.diagnose.run.speaker import Speaker
 from aidiag.diagnose.run.task import Task, without_secrets
 from aidiag.diagnose.run.watcher import Watcher
 
-TICK_SECONDS = 0.5
+TICK_SECONDS = 1.0
 CAPTURE_SECONDS = 2.0
 REPORT_SECONDS = 6.0
 POLL_SECONDS = 0.1
@@ -35,7 +35,8 @@ class Clerk(Thread):
 
     `reply` sends a message to `run`: "prepared" with the variables for the command, and "done" at the end. `captures`
     are the streams' captures by the name of the stream; they begin when the folder is there. `desk` is what an
-    earlier keeper of the same run had already.
+    earlier keeper of the same run had already. `changed` is called at the end. `turned` is the
+    monotonic time at which it was last seen at work.
     """
 
     def __init__(
@@ -44,14 +45,17 @@ class Clerk(Thread):
         captures: Mapping[str, Capture],
         say: Callable[[str], None],
         reply: Callable[..., object],
+        changed: Callable[[], None],
         desk: Desk | None = None,
     ) -> None:
         super().__init__(name="clerk", daemon=True)
         self._task, self._captures, self._say, self._reply = task, captures, say, reply
-        self._desk = desk
+        self._changed, self._desk = changed, desk
         self._messages: SimpleQueue[dict[str, Any]] = SimpleQueue()
         self._told: set[str] = set()
         self._over = False
+        self.ended = False
+        self.turned = time.monotonic()
 
     def tell(self, message: dict[str, Any]) -> None:
         """Hand on a message of `run`: "started" with the command's pid, "ended" with its status, or "lost"."""
@@ -59,6 +63,13 @@ class Clerk(Thread):
 
     def run(self) -> None:
         """Work until the command has ended."""
+        try:
+            self._work()
+        finally:
+            self.ended = True
+            self._changed()
+
+    def _work(self) -> None:
         try:
             desk = self._desk or prepare(self._task, self._say)
             if desk is not None:
@@ -161,6 +172,7 @@ class Clerk(Thread):
             self._say(f"{wanted}: not written, there is no report")
 
     def _next(self, timeout_seconds: float | None) -> dict[str, Any]:
+        self.turned = time.monotonic()
         try:
             message = self._messages.get(timeout=timeout_seconds)
         except Empty:

@@ -23,6 +23,7 @@ KEEPERS_LIMIT = 5
 CALL_EVERY_SECONDS = 5.0
 CALLS_MISSED = 3
 LEFTOVER_SECONDS = 1.0
+MOVERS_SECONDS = 0.1
 
 
 class Guard:
@@ -54,7 +55,7 @@ class Guard:
 
     def wait_seconds(self) -> float:
         """How long until `tick` is due."""
-        return keepers.TURN_SECONDS if self._movers else max(self._call_at - time.monotonic(), 0.0)
+        return MOVERS_SECONDS if self._movers else max(self._call_at - time.monotonic(), 0.0)
 
     def is_keeper(self, pid: int) -> bool:
         """Whether a process is the present keeper."""

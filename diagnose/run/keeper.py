@@ -30,7 +30,7 @@ from aidiag.diagnose.run.task import Task
 
 RECENT_SECONDS = 1.0
 CLOSE_SECONDS = 2.0
-TURN_SECONDS = 0.2
+TURN_SECONDS = 1.0
 LATEST_END_SECONDS = CAPTURE_SECONDS + REPORT_SECONDS + 2.0
 FIRST_FREE_FD = 3
 
@@ -121,15 +121,16 @@ class _Rounds:
     ) -> None:
         self._control, self._signals = control, signals
         self._quiet = task.settings.quiet
+        self._bell, self._bell_rope = os.pipe()
         self._seen: dict[int, float] = {}
         self._captures = {stream.name: Capture() for stream in streams}
         self._displays = [Display(stream.display) for stream in streams]
         self._voice = self._displays[-1] if streams else None  # the last stream is that of standard error
         self._pumps = [
-            Pump(stream, self._captures[stream.name], display, self._broken)
+            Pump(stream, self._captures[stream.name], display, self._broken, self._ring)
             for stream, display in zip(streams, self._displays, strict=True)
         ]
-        self._clerk = Clerk(task, self._captures, self._say, control.send, desk)
+        self._clerk = Clerk(task, self._captures, self._say, control.send, self._ring, desk)
         self._over_at: float | None = None  # when the command had ended or `run` was gone
         self._run_is_gone = False
         self._told_drained = False
@@ -142,8 +143,11 @@ class _Rounds:
         poll = select.poll()
         poll.register(self._control, select.POLLIN)
         poll.register(self._signals, select.POLLIN)
+        poll.register(self._bell, select.POLLIN)
         while not self._finished():
-            poll.poll(TURN_SECONDS * 1000)
+            rung = self._bell in dict(poll.poll(TURN_SECONDS * 1000))
+            if rung:
+                os.read(self._bell, 64)
             self._note_signals()
             if not self._run_is_gone and not self._hear():
                 self._run_is_gone = True
@@ -156,17 +160,17 @@ class _Rounds:
             capture.close(CLOSE_SECONDS)
 
     def _finished(self) -> bool:
-        if self._run_is_gone and not self._clerk.is_alive():
+        if self._run_is_gone and self._clerk.ended:
             self._end_pumps()
         if any(pump.failed for pump in self._pumps):
             raise RuntimeError("a pump failed: the next keeper moves the output")
-        if any(pump.is_alive() for pump in self._pumps):
+        if not all(pump.ended for pump in self._pumps):
             return False
-        if not self._clerk.is_alive():
+        if self._clerk.ended:
             return True
-        return self._over_at is not None and (
-            self._run_is_gone or time.monotonic() > self._over_at + LATEST_END_SECONDS
-        )
+        if self._over_at is not None:
+            return self._run_is_gone or time.monotonic() > self._over_at + LATEST_END_SECONDS
+        return self._run_is_gone and time.monotonic() > self._clerk.turned + LATEST_END_SECONDS
 
     def _hear(self) -> bool:
         """Do what `run` says; False where it is gone."""
@@ -198,6 +202,10 @@ class _Rounds:
     def _note_signals(self) -> None:
         for number in noted(self._signals):
             self._seen[number] = time.monotonic()
+
+    def _ring(self) -> None:
+        """Let the main thread look: a thread has come to an end, or nearly."""
+        os.write(self._bell_rope, b"!")
 
     def _broken(self, stream: Stream) -> None:
         self._control.send("broken", stream=stream.name)

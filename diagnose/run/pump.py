@@ -75,17 +75,27 @@ class Display:
 class Pump(Thread):
     """Moves one stream until its end. The end comes when nobody holds the command's side of it any more.
 
+    `changed` is called when `drained` is set and at the end.
+
     `broken` is called, once, when the user's reader has gone; then the stream is closed, so that the command meets
     what it would have met without us (SIGPIPE). After a fault of our own `failed` is set, and the stream is left.
     """
 
-    def __init__(self, stream: Stream, capture: Capture, display: Display, broken: Callable[[Stream], None]) -> None:
+    def __init__(
+        self,
+        stream: Stream,
+        capture: Capture,
+        display: Display,
+        broken: Callable[[Stream], None],
+        changed: Callable[[], None],
+    ) -> None:
         super().__init__(name=f"pump {stream.name}", daemon=True)
-        self._stream, self._capture, self._display, self._broken = stream, capture, display, broken
+        self._stream, self._capture, self._display = stream, capture, display
+        self._broken, self._changed = broken, changed
         self._bell, self._ringer = os.pipe()
         self._over = Event()
         self.drained = Event()
-        self.failed = False
+        self.failed = self.ended = False
 
     def command_is_over(self) -> None:
         """Tell that the command has ended: `drained` is set as soon as all that it wrote is shown.
@@ -106,7 +116,8 @@ class Pump(Thread):
             raise
         finally:
             os.close(self._stream.source)
-            self.drained.set()
+            self.ended = True
+            self._set_drained()
 
     def _move(self) -> None:
         source = self._stream.source
@@ -128,8 +139,12 @@ class Pump(Thread):
                     self._display.write(data)
                 if left is not None:
                     left -= len(data)
-            if left is not None and (left <= 0 or not ready):
-                self.drained.set()
+            if left is not None and not self.drained.is_set() and (left <= 0 or not ready):
+                self._set_drained()
+
+    def _set_drained(self) -> None:
+        self.drained.set()
+        self._changed()
 
     def _read(self, source: int) -> bytes | None:
         """Some bytes, none where a terminal is closed but may be opened again, None at the end."""

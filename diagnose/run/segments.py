@@ -29,6 +29,7 @@ class Segments:
     ) -> None:
         self._path, self._head_bytes, self._part_bytes, self._parts = path, head_bytes, part_bytes, parts
         self._position = 0
+        self._held = 0  # bytes of the stream in the present part
         self._at_line_start = True
         self._number = max(self._numbers(), default=1)
         again = path.exists()
@@ -45,6 +46,7 @@ class Segments:
                 continue
             self._append(data[:cut])
             self._position += cut
+            self._held += cut
             data = data[cut:]
 
     def mark(self, text: str) -> None:
@@ -63,7 +65,7 @@ class Segments:
             return len(data)
         if room > 0 and (end := data.rfind(b"\n", 0, room)) >= 0:
             return end + 1
-        if self._at_line_start and self._size:
+        if self._at_line_start and self._held:
             return 0
         end = data.find(b"\n")
         longest = max(room + self._part_bytes, 0)
@@ -82,6 +84,7 @@ class Segments:
             self.mark(f"the output goes on in {self._file(2).name} and later parts, of which the newest are kept")
         os.close(self._fd)
         self._number += 1
+        self._held = 0
         self._fd, self._size = self._open()
         self._at_line_start = True
         self.mark(f"byte {self._position} of the output; what lies between {self._path.name} and here may be dropped")

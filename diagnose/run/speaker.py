@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
@@ -14,6 +15,7 @@ from aidiag.diagnose.job.locks import lock
 from aidiag.diagnose.report.escape import one_line
 
 LINE_LIMIT_BYTES = 1 << 20
+TRY_EVERY_SECONDS = 5.0
 SPOKEN = ("warning", "critical")
 
 
@@ -22,9 +24,12 @@ class Speaker:
     holder of `speaker.lock`, in which it keeps how far it has read, for the next one.
     """
 
-    def __init__(self, folder: HostFolder, say: Callable[[str], None]) -> None:
-        self._folder, self._say = folder, say
+    def __init__(
+        self, folder: HostFolder, say: Callable[[str], None], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._folder, self._say, self._clock = folder, say, clock
         self._lock: int | None = None
+        self._try_at = 0.0
         self._position = 0
         self._rest = b""
 
@@ -37,6 +42,10 @@ class Speaker:
                 self._say(text)
 
     def _take_over(self) -> bool:
+        now = self._clock()
+        if now < self._try_at:
+            return False
+        self._try_at = now + TRY_EVERY_SECONDS
         self._lock = lock(self._folder.speaker_lock)
         if self._lock is None:
             return False

@@ -23,6 +23,9 @@ from aidiag.diagnose.run.task import Task
 
 STARTS_LIMIT = 3
 LOOK_EVERY_SECONDS = 5.0
+DEAF = ("/bin/sh", "-c", "trap '' USR1 USR2; exec \"$@\"", "sh")
+"""Slurm sends a signal that asks a job for a checkpoint to all processes of a step, and so to the sidecar."""
+
 PACKAGE_PARENT = Path(aidiag.__file__).resolve().parent.parent
 
 
@@ -87,7 +90,7 @@ class Watcher:
 
     def _command(self, lock_fd: int) -> list[str]:
         task = self._task
-        command = [*task.settings.sidecar, "--job", task.job, "--host-folder", str(self._folder.path)]
+        command = [*DEAF, *task.settings.sidecar, "--job", task.job, "--host-folder", str(self._folder.path)]
         command += ["--lock-fd", str(lock_fd)]
         if task.settings.port is not None:
             command += ["--port", str(task.settings.port)]

@@ -117,6 +117,14 @@ def test_the_sidecar_s_options(aidiag: Aidiag) -> None:
     assert "port 12345 lang zh" in aidiag.host.sidecar_log.read_text()
 
 
+def test_a_checkpoint_signal_leaves_the_sidecar_alone(aidiag: Aidiag) -> None:
+    """SIGUSR1 and SIGUSR2, which Slurm sends to all processes of a step, do not end it."""
+    code = "kill -USR1 $(cat pid); kill -USR2 $(cat pid); sleep 0.5; grep State: /proc/$(cat pid)/status"
+    wait = f"until cut -d' ' -f2 $AIDIAG_OUT/aidiag-*/*/sidecar.log | grep . >pid; do sleep 0.05; done; {code}"
+
+    assert aidiag.run("sh", "-c", wait).stdout.split()[1] in (b"R", b"S", b"D")
+
+
 FINDING = {
     "severity": "warning", "title": "Input bound", "summary": "rank 0 waits 70 % of the step", "rule": "input_bound",
     "why": "one worker\x1b[2J", "remedy": [{"do": "use more workers", "command": "num_workers=8"}], "explained_by": None,

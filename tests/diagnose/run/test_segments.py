@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from aidiag.diagnose.run.segments import Segments
 
-HEAD, PART, PARTS = 200, 100, 3
+HEAD, PART, PARTS = 400, 300, 3
+CHUNKS = st.binary(max_size=150) | st.binary(max_size=20).map(lambda data: data + b"\n") | st.just(b"x" * 900)
 MARK = re.compile(rb"\[aidiag\] byte (\d+) of the output; [^\n]*\n")
 
 
@@ -42,7 +43,7 @@ def test_long_output_keeps_head_and_newest(tmp_path: Path) -> None:
     lines = [b"line %04d\n" % number for number in range(1000)]
     head, later = write(tmp_path, lines)
 
-    assert head.startswith(b"".join(lines[:19]))
+    assert head.startswith(b"".join(lines[:39]))
     assert b"[aidiag] the output goes on in stdout-7.2.log" in head
     assert PARTS == len(later)
     assert b"".join(lines).endswith(b"".join(text for _, text in later))
@@ -51,7 +52,7 @@ def test_long_output_keeps_head_and_newest(tmp_path: Path) -> None:
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.binary(max_size=150) | st.binary(max_size=20).map(lambda data: data + b"\n"), max_size=60))
+@given(st.lists(CHUNKS, max_size=60))
 def test_what_is_kept_is_a_part_of_the_stream_at_its_place(chunks: list[bytes]) -> None:
     """Whatever is written: the head is the stream's beginning, each part stands where its mark says, the parts join
     up to the stream's end, and the size is bounded.
@@ -70,6 +71,15 @@ def test_what_is_kept_is_a_part_of_the_stream_at_its_place(chunks: list[bytes]) 
     if later:
         assert len(stream) == later[-1][0] + len(later[-1][1])
     assert size <= 2 * (HEAD + PARTS * PART) + 1000
+
+
+def test_output_without_line_ends(tmp_path: Path) -> None:
+    """A stream that has none, in chunks larger than a part, is cut into full parts."""
+    head, later = write(tmp_path, [b"x" * 1000] * 10)
+
+    assert head.count(b"x") > HEAD / 2
+    assert all(len(text) > PART / 2 for _, text in later[:-1])
+    assert later[-1][1].endswith(b"x")
 
 
 def test_an_interrupted_capture_goes_on_behind_its_end(tmp_path: Path) -> None:
