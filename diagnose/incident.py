@@ -15,7 +15,8 @@ from aidiag.collectors.logs.attribution import Processes
 from aidiag.collectors.observation import Event
 from aidiag.collectors.signal import Registry
 from aidiag.diagnose.report.model import Report, Unknown
-from aidiag.rules.causes import arrange
+from aidiag.diagnose.report.questions import questions
+from aidiag.rules.causes import arrange, links_of
 from aidiag.rules.engine import Tracker, judge
 from aidiag.rules.model import Rule
 from aidiag.rules.window import Window
@@ -72,7 +73,9 @@ def diagnose_logs(
         latest = max(latest, window.time_of(event) or 0.0)
     tracker = Tracker(unix_offset=0.0, language=language)
     findings = tracker.update(judge(rules, window, latest), latest, final=True)
-    roots, consequences = arrange(findings)
+    links = links_of(rules)
+    roots, consequences = arrange(findings, links)
+    gaps += questions(roots, links, language)
     return Report(
         version=__version__, findings=tuple(roots), consequences=tuple(consequences), unknown=tuple(gaps)
     )  # fmt: skip

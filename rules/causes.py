@@ -104,7 +104,7 @@ def open_questions(
 
 def _explains(one: Finding, other: Finding, links: Mapping[str, Links]) -> bool:
     """Whether one finding can be the cause of another."""
-    if one is other or (_job(one) and _job(other) and _job(one) != _job(other)):
+    if one is other or (job_of(one) and job_of(other) and job_of(one) != job_of(other)):
         return False
     if one.rule == other.rule and not (one.since and other.since and one.since + SAME_RULE_SECONDS < other.since):
         return False
@@ -117,7 +117,7 @@ def _explains(one: Finding, other: Finding, links: Mapping[str, Links]) -> bool:
     return False
 
 
-def _job(finding: Finding) -> str:
+def job_of(finding: Finding) -> str:
     """The job of a finding, from its id (rule/job/whom)."""
     parts = finding.id.split("/")
     return parts[1] if len(parts) > 1 and parts[0] == finding.rule else ""

@@ -14,10 +14,11 @@ from aidiag.collectors.observation import Absent, Event, Observation, Sample
 from aidiag.collectors.signal import Registry
 from aidiag.diagnose.job.ledger import Change, Ledger
 from aidiag.diagnose.report.model import JobFacts, RankRow, Unknown
+from aidiag.diagnose.report.questions import questions
 from aidiag.diagnose.sidecar.latest import Latest
 from aidiag.diagnose.sidecar.ranks import rank_rows
 from aidiag.diagnose.sidecar.snapshot import Snapshot
-from aidiag.rules.causes import arrange
+from aidiag.rules.causes import arrange, links_of
 from aidiag.rules.engine import Tracker, judge
 from aidiag.rules.finding import Finding
 from aidiag.rules.model import Rule
@@ -71,6 +72,7 @@ class Sidecar:
         self._host, self._clock, self._registry, self._source = host, clock, registry, source
         self._rules, self._tracker, self._outputs, self._job = tuple(rules), tracker, tuple(outputs), job
         self._severities = {rule.id: rule.severity for rule in rules}
+        self._links = links_of(rules)
         self._window = Window(registry, unix_offset=clock.unix() - clock.monotonic())
         self._latest = Latest(registry, host)
         self._ledger = Ledger()
@@ -118,7 +120,7 @@ class Sidecar:
         judgements = judge(self._rules, self._window, now)
         findings = self._tracker.update(judgements, now, final=final)
         changes = self._ledger.update(findings, now)
-        roots, consequences = arrange(findings)
+        roots, consequences = arrange(findings, self._links)
         snapshot = Snapshot(
             host=self._host,
             monotonic=now,
@@ -129,7 +131,7 @@ class Sidecar:
             raised=self._ledger.raised,
             severities=self._severities,
             undecided=frozenset(j.rule.id for j in judgements if j.state == "undecided"),
-            unknown=tuple(self._source.gaps()),
+            unknown=(*self._source.gaps(), *questions(roots, self._links, self._tracker.language)),
             ranks=self.ranks(unix - now),
             job=self._job(),
             ready=True,
@@ -143,8 +145,12 @@ class Sidecar:
         return snapshot
 
     def every_finding(self) -> list[Finding]:
-        """All findings of the job so far, cleared ones too."""
+        """All findings of the job so far, cleared ones too, not yet arranged."""
         return [replace(finding, explains=(), explained_by=None) for finding in self._ledger.every()]
+
+    def arrange(self, findings: Iterable[Finding]) -> tuple[list[Finding], list[Finding]]:
+        """Roots and consequences by what the rules in force declare."""
+        return arrange(findings, self._links)
 
     def ranks(self, unix_offset: float) -> tuple[RankRow, ...]:
         """How far each rank in view has got."""

@@ -19,7 +19,6 @@ from aidiag.diagnose.report.model import JobFacts, Report, encode
 from aidiag.diagnose.sidecar.assembly import Assembly, assemble
 from aidiag.diagnose.sidecar.ending import leave, on_signals
 from aidiag.diagnose.sidecar.folder_output import FolderOutput
-from aidiag.rules.causes import arrange
 
 LAST_LOOK_SECONDS = 1.5
 """How long collectors are given to see how the job ended."""
@@ -118,7 +117,7 @@ class JobWatch:
         unix = self._clock.unix()
         snapshot = sidecar.tick(final=True)
         copy_records(assembly.context, self._folder.records)
-        roots, consequences = arrange(self._output.anchor(sidecar.every_finding(), unix))
+        roots, consequences = sidecar.arrange(self._output.anchor(sidecar.every_finding(), unix))
         report = Report(
             version=__version__,
             made_at=unix,

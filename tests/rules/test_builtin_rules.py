@@ -172,4 +172,4 @@ def test_rules_that_share_thresholds_share_their_values(rules: tuple[Rule, ...])
     by_id = {rule.id: rule for rule in rules}
     one, other = by_id["straggler"].thresholds, by_id["straggler_input"].thresholds
 
-    assert {name: one[name].value for name in one} == {name: other[name].value for name in other}
+    assert {name: one[name].value for name in one} == {name: other[name].value for name in one}
