@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from aidiag.collectors.logs.catalogue import MESSAGES, Message, read_messages
 from aidiag.collectors.logs.compiled import Catalogue
-from aidiag.collectors.logs.lines import LINE_CAP_BYTES, Block
 from aidiag.collectors.logs.scanner import TEXT_LIMIT, Scanner
+from aidiag.collectors.logs.splitter import LINE_CAP_BYTES, Block
 from aidiag.collectors.logs.stream import LogStream
 from aidiag.collectors.observation import Event
 
