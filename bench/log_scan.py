@@ -2,9 +2,10 @@
 
     python bench/log_scan.py [--mib 256] [--runs 3]
 
-Two logs are made: one of training output with a fault in 2,000 lines, and one that is dense with NCCL's start-up lines, as of
-an elastic job that starts again and again. What is measured reads every line, finds every planted fault with its fields
-and its line number, and is one process with one thread, its start included.
+Three logs are made: training output with a fault in 2,000 lines; the same with NCCL's start-up lines of 64 ranks again and
+again, as of an elastic job that restarts every few megabytes; and nothing but start-up lines. What is measured reads every
+line, finds every planted fault with its fields, and is one process with one thread, its start included: once with the line
+number of every event, and once without, as for a huge log of which a handful of lines is shown in the end.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from aidiag.collectors.logs.pattern import Blanks, Choice, Field, Literal, Parts
 
 MIB = 1 << 20
 FAULT_EVERY = 2_000
-STARTUP_SHARE = 0.25
+STARTUP_SHARE = 0.10
 """Of the bytes of the dense log: what 64 ranks print when a job starts, then training until the next start."""
 
 READER = """
@@ -35,7 +36,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 from aidiag.collectors.logs import read_log
-kinds = Counter(event.kind for event in read_log(Path(sys.argv[1])))
+kinds = Counter(event.kind for event in read_log(Path(sys.argv[1]), numbered=sys.argv[2] == "numbered"))
 print(kinds["rdma_completion_error"] + kinds["cuda_out_of_memory"], sum(kinds.values()))
 """
 
@@ -171,23 +172,32 @@ def cpu_seconds(command: list[str]) -> tuple[float, float, str]:
 
 
 def measure(name: str, path: Path, faults: int, patterns: Path, runs: int) -> None:
-    """Read one log with both, in turns, and print what came out."""
+    """Read one log with each, in turns, and print what came out."""
     size = path.stat().st_size / MIB
-    ours, theirs, peak, told = [], [], 0.0, ""
-    for _ in range(runs):
-        seconds, memory, told = cpu_seconds([sys.executable, "-c", READER, str(path)])
-        ours.append(size / seconds)
-        peak = max(peak, memory)
-        if shutil.which("rg"):
-            theirs.append(size / cpu_seconds(["rg", "-j1", "-c", "-a", "-f", str(patterns), str(path)])[0])
-    found, events = map(int, told.split())
-    print(f"{name}: {size:.0f} MiB, {events} events, {found} of {faults} faults found")
-    print(f"  aidiag   {statistics.median(ours):7.0f} MiB/s of CPU   (peak memory {peak:.0f} MiB)")
-    if theirs:
-        ratio = statistics.median(one / other for one, other in zip(ours, theirs, strict=True))
-        print(f"  ripgrep  {statistics.median(theirs):7.0f} MiB/s of CPU   aidiag is at {ratio:.2f} of it")
+    commands = {
+        "aidiag, no numbers": [sys.executable, "-c", READER, str(path), "bare"],
+        "aidiag": [sys.executable, "-c", READER, str(path), "numbered"],
+    }
+    if shutil.which("rg"):
+        commands["ripgrep"] = ["rg", "-j1", "-c", "-a", "-f", str(patterns), str(path)]
     else:
-        print("  ripgrep  is not installed: skipped (apt install ripgrep)")
+        print("ripgrep is not installed: its side is skipped (apt install ripgrep)")
+    speeds: dict[str, list[float]] = {which: [] for which in commands}
+    peak, told = 0.0, ""
+    for _ in range(runs):
+        for which, command in commands.items():
+            seconds, memory, output = cpu_seconds(command)
+            speeds[which].append(size / seconds)
+            if which != "ripgrep":
+                peak, told = max(peak, memory), output
+    found, events = map(int, told.split())
+    print(f"{name}: {size:.0f} MiB, {events} events, {found} of {faults} faults found, peak memory {peak:.0f} MiB")
+    for which, measured in speeds.items():
+        beside = ""
+        if which != "ripgrep" and "ripgrep" in speeds:
+            ratios = [one / other for one, other in zip(measured, speeds["ripgrep"], strict=True)]
+            beside = f"   {statistics.median(ratios):.2f} of ripgrep"
+        print(f"  {which:20} {statistics.median(measured):7.0f} MiB/s of CPU{beside}")
     if found != faults:
         sys.exit(f"{name}: {faults - found} faults were not found")
 

@@ -23,12 +23,10 @@ An entry is a mapping of texts:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-import yaml
 
 from aidiag.collectors.logs import gate, pattern
 from aidiag.collectors.logs.kinds import EVENTS
@@ -117,11 +115,16 @@ def _safe(wording: str) -> Pattern:
 
 def _entries(text: str, source: str) -> Iterator[tuple[dict[str, str], dict[str, int]]]:
     """Each mapping of the list, with the line of each value (of the entry itself under '')."""
+    import yaml  # not needed, and not paid for, where the catalogue comes from the cache
+
     try:
         events = iter(list(yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))))
     except yaml.YAMLError as error:
         raise CatalogueError(f"{source}: {_one_line(str(error))}") from None
-    _expect(events, (yaml.StreamStartEvent, yaml.DocumentStartEvent, yaml.SequenceStartEvent), source)
+    for type_ in (yaml.StreamStartEvent, yaml.DocumentStartEvent, yaml.SequenceStartEvent):
+        event = next(events)
+        if not isinstance(event, type_):
+            raise CatalogueError(f"{source}:{_line(event)}: a catalogue is one list of messages")
     for event in events:
         if isinstance(event, yaml.SequenceEndEvent):
             return
@@ -143,13 +146,6 @@ def _entries(text: str, source: str) -> Iterator[tuple[dict[str, str], dict[str,
             entry[key.value] = value.value.rstrip("\n")
             lines[key.value] = _line(value) + (value.style in ("|", ">"))
         yield entry, lines
-
-
-def _expect(events: Iterator[Any], types: Iterable[type], source: str) -> None:
-    for type_ in types:
-        event = next(events)
-        if not isinstance(event, type_):
-            raise CatalogueError(f"{source}:{_line(event)}: a catalogue is one list of messages")
 
 
 def _line(event: Any) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar
@@ -11,14 +10,16 @@ from typing import ClassVar
 import msgspec
 
 from aidiag.collectors.collector import Context
-from aidiag.collectors.logs.attribution import Owner, Processes
+from aidiag.collectors.logs.attribution import Owner
 from aidiag.collectors.logs.compiled import Catalogue, load_catalogue
 from aidiag.collectors.logs.files import open_regular, owner_by_name
+from aidiag.collectors.logs.following import Followed
 from aidiag.collectors.logs.kinds import EVENTS
-from aidiag.collectors.logs.lines import Splitter, count_line_ends
+from aidiag.collectors.logs.processes import Processes
+from aidiag.collectors.logs.splitter import Splitter
 from aidiag.collectors.logs.stream import LogStream
-from aidiag.collectors.logs.tail import TURN_BYTES, Chunk, Mark, OpenFile, Tail
-from aidiag.collectors.observation import Absent, Event, Observation, Sample, labels
+from aidiag.collectors.logs.tail import TURN_BYTES, Mark
+from aidiag.collectors.observation import Absent, Observation, Sample, labels
 from aidiag.collectors.signal import EventKind, Signal
 from aidiag.collectors.subject import host
 
@@ -47,11 +48,9 @@ SOURCES = ("capture", "nccl", "file")
 
 FOLDER_PATTERNS = (("stdout-*.log", "capture"), ("stderr-*.log", "capture"), ("nccl.*.log", "nccl"))
 RESCAN_SECONDS = 5.0
-PARTIAL_SECONDS = 5.0
 FILES_LIMIT = 512
 TURN_TOTAL_BYTES = 32 << 20
 TURN_LEAST_BYTES = 256 << 10
-EVENTS_PER_MESSAGE = 500
 RUN_FILE_LIMIT_BYTES = 1 << 20
 
 
@@ -72,7 +71,6 @@ class LogsCollector:
         self._followed: dict[Path, Followed] = {}
         self._marks: dict[str, list[Mark]] = {}
         self._processes = Processes()
-        self._totals: Counter[tuple[str, str]] = Counter()
         self._rescan_at = float("-inf")
         self._left_out = 0
 
@@ -122,7 +120,7 @@ class LogsCollector:
                 self._left_out += 1
                 continue
             marks = self._marks.pop(str(path), [])
-            self._followed[path] = Followed(self, path, kind, marks)
+            self._followed[path] = Followed(path, kind, marks, self._stream)
 
     def _absent(self) -> Iterator[Absent]:
         subject = host(self._context.node.name)
@@ -137,12 +135,11 @@ class LogsCollector:
 
     def _samples(self, now: float) -> Iterator[Sample]:
         subject = host(self._context.node.name)
-        kinds = {followed.kind for followed in self._followed.values()}
-        for signal in SIGNALS:
-            for kind in SOURCES:
-                if kind in kinds:
-                    value = float(self._totals[signal.name, kind])
-                    yield Sample(signal.name, subject, value, now, labels(source=kind))
+        for kind in SOURCES:
+            followed = [one for one in self._followed.values() if one.kind == kind]
+            for signal in SIGNALS if followed else ():
+                value = float(sum(one.totals[signal.name] for one in followed))
+                yield Sample(signal.name, subject, value, now, labels(source=kind))
 
     # what the followed files need
 
@@ -153,12 +150,8 @@ class LogsCollector:
             self._catalogue = load_catalogue()
         return self._catalogue
 
-    def stream(self, path: Path, kind: str, mark: Mark | None, skipped: bool) -> LogStream:
-        """A stream for a file that is read from its start, from a mark, or from somewhere within a line."""
-        splitter = Splitter(line=None if skipped else 1, inside_line=skipped)
-        if mark is not None and not skipped:
-            splitter = Splitter(mark.offset, mark.line)
-        made = LogStream(
+    def _stream(self, path: Path, kind: str, splitter: Splitter) -> LogStream:
+        return LogStream(
             self.catalogue,
             self._source(path),
             job=self._context.job or "",
@@ -167,12 +160,6 @@ class LogsCollector:
             reference=self._context.clock.unix(),
             splitter=splitter,
         )
-        made.reported = mark.reported if mark and not skipped else ()
-        return made
-
-    def count(self, name: str, kind: str, amount: int) -> None:
-        """Add to a total."""
-        self._totals[name, kind] += amount
 
     def _source(self, path: Path) -> str:
         for folder in (self._context.job_folder, self._context.host_folder):
@@ -202,75 +189,3 @@ class LogsCollector:
 
 class _Run(msgspec.Struct):
     rank: int | None = None
-
-
-class Followed:
-    """One path that is followed, and a stream for each file that has or had this name."""
-
-    def __init__(self, collector: LogsCollector, path: Path, kind: str, marks: Sequence[Mark]) -> None:
-        self.tail = Tail(path, marks, self._mark)
-        self.kind = kind
-        self._collector = collector
-        self._streams: dict[OpenFile, LogStream] = {}
-        self._grew: dict[OpenFile, float] = {}
-        self._told: Counter[str] = Counter()
-
-    def poll(self, now: float, budget: int) -> Iterator[Event]:
-        """The events of what was added, and of a last line that has stood unfinished for PARTIAL_SECONDS."""
-        self._told.clear()
-        for file, chunk in self.tail.poll(now, budget):
-            stream = self._stream(file, chunk)
-            if chunk.hole_bytes:
-                stream.splitter.skip(chunk.hole_bytes)
-            before = stream.splitter.dropped_bytes
-            yield from self._bounded(stream.feed(chunk.data, now))
-            self._grew[file] = now
-            self._collector.count("log_bytes_total", self.kind, len(chunk.data))
-            self._collector.count("log_lines_total", self.kind, count_line_ends(chunk.data))
-            dropped = chunk.skipped_bytes + stream.splitter.dropped_bytes - before
-            self._collector.count("log_dropped_bytes_total", self.kind, dropped)
-        open_files = self.tail.files
-        for file in list(self._streams):
-            if now - self._grew.get(file, now) >= PARTIAL_SECONDS or file not in open_files:
-                yield from self._bounded(self._streams[file].flush(now))
-                self._grew.pop(file, None)
-            if file not in open_files:
-                del self._streams[file]
-
-    def marks(self) -> list[Mark]:
-        """Where reading each file may go on."""
-        return [self._mark(file) for file in self.tail.files] + self.tail.waiting
-
-    def _mark(self, file: OpenFile) -> Mark:
-        stream = self._streams.get(file)
-        if stream is None and file.mark is not None:
-            return file.mark
-        offset, line = stream.splitter.position if stream else (0, 1)
-        return Mark(
-            path=str(self.tail.path),
-            device=file.key[0],
-            inode=file.key[1],
-            fingerprint=file.fingerprint,
-            offset=offset,
-            line=line,
-            reported=stream.reported if stream else (),
-        )
-
-    def _stream(self, file: OpenFile, chunk: Chunk) -> LogStream:
-        if file not in self._streams or chunk.restarted or chunk.skipped_bytes:
-            mark, file.mark = file.mark, None
-            skipped = bool(chunk.skipped_bytes)
-            stream = self._collector.stream(file.path, self.kind, None if chunk.restarted else mark, skipped)
-            if skipped:
-                stream.splitter.skip(chunk.offset)
-            self._streams[file] = stream
-        return self._streams[file]
-
-    def _bounded(self, events: Iterable[Event]) -> Iterator[Event]:
-        for event in events:
-            message = str(event.fields.get("message", ""))
-            self._told[message] += 1
-            if self._told[message] <= EVENTS_PER_MESSAGE:
-                yield event
-            else:
-                self._collector.count("log_dropped_events_total", self.kind, 1)

@@ -19,59 +19,14 @@ The regular expression that a pattern becomes never backtracks into a field: the
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from aidiag.collectors.observation import FieldValue
-
-UNIT_BYTES: Mapping[str, int] = {
-    "bytes": 1, "b": 1,
-    "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40,
-    "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30, "tb": 1 << 40,
-}  # fmt: skip
+from aidiag.collectors.logs.fieldtypes import TYPES, Type, as_text
 
 
 class PatternError(ValueError):
     """A pattern that cannot be read or is not safe, with the reason."""
-
-
-@dataclass(frozen=True, slots=True)
-class Type:
-    """A type of field: its expression, and how its text becomes a value.
-
-    The end of a `loose` one is where the text behind it begins; a `closed` one cannot go on where it has ended.
-    """
-
-    expression: str
-    value: Callable[[str], FieldValue]
-    loose: bool = False
-    closed: bool = False
-
-
-def size_bytes(text: str) -> int:
-    """The bytes that `1.50 GiB`, `20.00 MiB` or `512 bytes` stand for (kB as torch and the kernel mean it: 1024)."""
-    number, unit = re.fullmatch(r"([\d.]+) ?([A-Za-z]+)", text).groups()  # type: ignore[union-attr]
-    return round(float(number) * UNIT_BYTES[unit.lower()])
-
-
-def _text(text: str) -> str:
-    return text.strip()
-
-
-TYPES: Mapping[str, Type] = {
-    "int": Type(r"-?\d{1,19}", int),
-    "float": Type(r"-?\d{1,15}(?:\.\d{1,9})?", float),
-    "hex": Type(r"(?:0x)?[0-9a-fA-F]{1,32}|\(nil\)", _text),
-    "size": Type(r"\d{1,15}(?:\.\d{1,6})? ?(?:bytes|[KMGTkmgt]i?[Bb]|B)", size_bytes, closed=True),
-    "digits": Type(r"\d{1,19}", _text),
-    "version": Type(r"\d{1,3}\.\d{1,4}(?:\.\d{1,4})?(?:\.\d{1,4})?", _text),
-    "task": Type(r"[^\s\[\](){}]{1,16}", _text),
-    "name": Type(r"[A-Za-z_][\w.]{0,127}", _text),
-    "word": Type(r"\S{1,255}?", _text, loose=True),
-    "devices": Type(r"\[\d{1,3}\].{0,1000}?", _text, loose=True),
-    "text": Type(r".{0,1000}?", _text, loose=True),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,11 +164,11 @@ class _Reader:
 
     def _field(self, name: str, sign: str, kind: str) -> Field:
         if sign == "=":
-            type_ = Type("|".join(re.escape(word) for word in kind.split("|")), _text, closed=True)
+            type_ = Type("|".join(re.escape(word) for word in kind.split("|")), as_text, closed=True)
         elif kind in TYPES:
             type_ = TYPES[kind]
         elif re.fullmatch(r"[A-Za-z]\w*\*", kind):
-            type_ = Type(re.escape(kind[:-1]) + r"\w{1,100}", _text)
+            type_ = Type(re.escape(kind[:-1]) + r"\w{1,100}", as_text)
         else:
             raise PatternError(f"<{name}:{kind}>: no such type; there are {', '.join(TYPES)} and A*")
         count = self._names[name] = self._names.get(name, 0) + 1

@@ -9,10 +9,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from aidiag.collectors.logs.attribution import Owner, Processes
+from aidiag.collectors.logs.attribution import Owner
 from aidiag.collectors.logs.compiled import Catalogue, load_catalogue
 from aidiag.collectors.logs.files import open_regular, owner_by_name
-from aidiag.collectors.logs.lines import Block, Splitter
+from aidiag.collectors.logs.processes import Processes
+from aidiag.collectors.logs.splitter import Block, Splitter
 from aidiag.collectors.logs.stream import LogStream
 from aidiag.collectors.observation import Event
 

@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from aidiag.collectors.logs.compiled import Catalogue, Wording
-from aidiag.collectors.logs.lines import LINE_END, Block, Visible, decode
+from aidiag.collectors.logs.lines import LINE_END, Visible, decode
 from aidiag.collectors.logs.prefilter import Found
 from aidiag.collectors.logs.prefix import read_labels
+from aidiag.collectors.logs.splitter import Block
 from aidiag.collectors.observation import FieldValue
 
 TEXT_LIMIT = 400
@@ -28,7 +29,7 @@ SEEN_LIMIT = 65_536
 """How much is remembered of messages that repeat themselves; beyond it they are told again."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Hit:
     """One message on a line, from `start` to `end` of its visible text."""
 
@@ -175,7 +176,8 @@ def _hits(text: bytes, announced: Iterable[Wording], partial: bool) -> list[Hit]
     """
     taken: list[Hit] = []
     for wording in announced:
-        at = 0
+        # Another wording of the message that was just found can only say something behind it.
+        at = taken[-1].end if taken and taken[-1].wording.message is wording.message else 0
         for _ in range(MATCHES_PER_WORDING):
             found = wording.regex.search(text, at)
             if found is None:

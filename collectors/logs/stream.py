@@ -8,14 +8,16 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from aidiag.collectors import subject
-from aidiag.collectors.logs.attribution import NOBODY, Attribution, Origin, Owner, Processes
+from aidiag.collectors.logs.attribution import NOBODY, Attribution, Origin, Owner
 from aidiag.collectors.logs.blocks import BLOCKS, Outcome, TextBlock
 from aidiag.collectors.logs.catalogue import Message
 from aidiag.collectors.logs.compiled import Catalogue
+from aidiag.collectors.logs.fieldtypes import size_bytes
 from aidiag.collectors.logs.kinds import LAUNCHER_KINDS, OWN_FIELDS, SCOPES
-from aidiag.collectors.logs.lines import Block, Splitter, decode
-from aidiag.collectors.logs.pattern import size_bytes
+from aidiag.collectors.logs.lines import decode
+from aidiag.collectors.logs.processes import Processes
 from aidiag.collectors.logs.scanner import Hit, Line, Scanner
+from aidiag.collectors.logs.splitter import Block, Splitter
 from aidiag.collectors.logs.stamps import Stamp
 from aidiag.collectors.observation import Event, FieldValue, Place
 from aidiag.collectors.subject import Subject

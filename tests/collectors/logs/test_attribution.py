@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aidiag.collectors.logs.attribution import Owner, Processes
+from aidiag.collectors.logs.attribution import Owner
 from aidiag.collectors.logs.catalogue import MESSAGES, read_messages
 from aidiag.collectors.logs.prefix import read_labels, read_prefix
+from aidiag.collectors.logs.processes import Processes
 from aidiag.collectors.observation import Event
 from aidiag.collectors.subject import Subject, rank
 

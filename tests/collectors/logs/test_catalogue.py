@@ -6,8 +6,8 @@ from aidiag.collectors.logs.blocks import BLOCKS
 from aidiag.collectors.logs.catalogue import MESSAGES, CatalogueError, Message, read_messages
 from aidiag.collectors.logs.compiled import Catalogue
 from aidiag.collectors.logs.kinds import EVENTS
-from aidiag.collectors.logs.lines import Block
 from aidiag.collectors.logs.scanner import Hit, Scanner
+from aidiag.collectors.logs.splitter import Block
 
 ALL = read_messages(MESSAGES.read_text(), MESSAGES.name)
 

@@ -7,7 +7,7 @@ import pytest
 
 from aidiag.collectors import COLLECTORS, registry
 from aidiag.collectors.collector import Collector, Context
-from aidiag.collectors.logs import LogsCollector, collector
+from aidiag.collectors.logs import LogsCollector, collector, following
 from aidiag.collectors.logs.compiled import Catalogue
 from aidiag.collectors.observation import Absent, Event, Observation, Sample
 from aidiag.collectors.subject import rank
@@ -246,9 +246,9 @@ def test_a_storm_of_one_message_is_bounded(job: Job) -> None:
     )
     seen = job.turn()
     kinds = [one.kind for one in seen if isinstance(one, Event)]
-    assert kinds.count("cuda_out_of_memory") == collector.EVENTS_PER_MESSAGE
+    assert kinds.count("cuda_out_of_memory") == following.EVENTS_PER_MESSAGE
     assert kinds.count("cuda_error") == 1
-    assert samples(seen, "log_dropped_events_total") == {"capture": 5000 - collector.EVENTS_PER_MESSAGE}
+    assert samples(seen, "log_dropped_events_total") == {"capture": 5000 - following.EVENTS_PER_MESSAGE}
 
 
 def test_a_file_that_is_begun_near_its_end_has_no_line_numbers(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,9 +8,9 @@ import pytest
 from aidiag.collectors.logs import compiled
 from aidiag.collectors.logs.catalogue import MESSAGES, CatalogueError
 from aidiag.collectors.logs.compiled import Catalogue, load
-from aidiag.collectors.logs.lines import Block
 from aidiag.collectors.logs.prefilter import HyperscanPrefilter, StdlibPrefilter
 from aidiag.collectors.logs.scanner import Scanner
+from aidiag.collectors.logs.splitter import Block
 
 LINE = b"RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
 

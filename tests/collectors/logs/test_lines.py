@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aidiag.collectors.logs.lines import Splitter, Visible, count_line_ends, cut
+from aidiag.collectors.logs.lines import Visible, count_line_ends, cut
+from aidiag.collectors.logs.splitter import Splitter
 
 CAP = 64
 

@@ -3,7 +3,8 @@ import re
 import pytest
 
 from aidiag.collectors.logs import pattern
-from aidiag.collectors.logs.pattern import PatternError, size_bytes
+from aidiag.collectors.logs.fieldtypes import size_bytes
+from aidiag.collectors.logs.pattern import PatternError
 
 
 def matched(source: str, line: str) -> dict[str, object] | None:

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from aidiag.collectors.logs.catalogue import MESSAGES, Message, read_messages
 from aidiag.collectors.logs.compiled import Catalogue
-from aidiag.collectors.logs.lines import LINE_CAP_BYTES, Block
 from aidiag.collectors.logs.scanner import TEXT_LIMIT, Scanner
+from aidiag.collectors.logs.splitter import LINE_CAP_BYTES, Block
 from aidiag.collectors.logs.stream import LogStream
 from aidiag.collectors.observation import Event
 
@@ -144,3 +144,30 @@ def test_memory_is_constant_on_a_large_log(catalogue: Catalogue) -> None:
     tracemalloc.stop()
     assert count == (64 << 20) // len(block)
     assert peak < 4 << 20
+
+
+def channels(channel: int, rank: int) -> str:
+    """The line of one channel of a rank."""
+    return f"node-a:{10 + rank}:99 [{rank}] NCCL INFO Channel {channel:02d}/0 : {rank}[{rank}] -> 9[1] via P2P/CUMEM\n"
+
+
+@pytest.mark.parametrize("engine", ["catalogue", "plain_catalogue"])
+def test_what_repeats_itself_is_told_once(engine: str, request: pytest.FixtureRequest) -> None:
+    """Of the channels from a process to a peer the first is told; another process, peer or way is told again."""
+    stream = LogStream(request.getfixturevalue(engine), "job.log")
+    log = "".join(channels(channel, rank) for channel in range(24) for rank in range(2))
+    events = list(stream.feed((log + log).encode()))
+    assert [(event.fields["comm_rank"], event.fields["channel"]) for event in events] == [(0, "00/0"), (1, "00/0")]
+    assert [event.place.line for event in events if event.place] == [1, 2]
+    other = channels(0, 1).replace("P2P/CUMEM", "NET/Socket/0")
+    (event,) = stream.feed((log + other + other).encode())
+    assert event.fields["transport"] == "NET/Socket/0"
+    assert event.place is not None
+    assert event.place.line == 3 * 48 + 1
+
+
+def test_other_messages_of_a_line_that_repeats_itself_are_found(read: Callable[..., list[Event]]) -> None:
+    """Only the repeating message is passed over, not what was glued to it."""
+    line = channels(0, 1).rstrip("\n")
+    events = read(f"{line}\n{line}{OOM}\n{line}\n")
+    assert [event.kind for event in events] == ["nccl_channel", "cuda_out_of_memory"]

@@ -1,0 +1,54 @@
+"""The types of the fields of a pattern: what they match, and how their text becomes a value."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from aidiag.collectors.observation import FieldValue
+
+UNIT_BYTES: Mapping[str, int] = {
+    "bytes": 1, "b": 1,
+    "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40,
+    "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30, "tb": 1 << 40,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """A type of field: its expression, and how its text becomes a value.
+
+    The end of a `loose` one is where the text behind it begins; a `closed` one cannot go on where it has ended.
+    """
+
+    expression: str
+    value: Callable[[str], FieldValue]
+    loose: bool = False
+    closed: bool = False
+
+
+def size_bytes(text: str) -> int:
+    """The bytes that `1.50 GiB`, `20.00 MiB` or `512 bytes` stand for (kB as torch and the kernel mean it: 1024)."""
+    number, unit = re.fullmatch(r"([\d.]+) ?([A-Za-z]+)", text).groups()  # type: ignore[union-attr]
+    return round(float(number) * UNIT_BYTES[unit.lower()])
+
+
+def as_text(text: str) -> str:
+    """Text without blanks around it."""
+    return text.strip()
+
+
+TYPES: Mapping[str, Type] = {
+    "int": Type(r"-?\d{1,19}", int),
+    "float": Type(r"-?\d{1,15}(?:\.\d{1,9})?", float),
+    "hex": Type(r"(?:0x)?[0-9a-fA-F]{1,32}|\(nil\)", as_text),
+    "size": Type(r"\d{1,15}(?:\.\d{1,6})? ?(?:bytes|[KMGTkmgt]i?[Bb]|B)", size_bytes, closed=True),
+    "digits": Type(r"\d{1,19}", as_text),
+    "version": Type(r"\d{1,3}\.\d{1,4}(?:\.\d{1,4})?(?:\.\d{1,4})?", as_text),
+    "task": Type(r"[^\s\[\](){}]{1,16}", as_text),
+    "name": Type(r"[A-Za-z_][\w.]{0,127}", as_text),
+    "word": Type(r"\S{1,255}?", as_text, loose=True),
+    "devices": Type(r"\[\d{1,3}\].{0,1000}?", as_text, loose=True),
+    "text": Type(r".{0,1000}?", as_text, loose=True),
+}
