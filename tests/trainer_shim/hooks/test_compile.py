@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -25,6 +25,16 @@ class Model(nn.Module):  # type: ignore[misc]
     def forward(self, x: Any) -> Any:
         """Two layers."""
         return self.second(torch.relu_(self.first(x)))
+
+
+@pytest.fixture(autouse=True)
+def nothing_compiled_after() -> Iterator[None]:
+    """Later tests find a process in which nothing has been compiled: where it has, the shim hooks no further modules."""
+    yield
+    from torch._dynamo.utils import counters
+
+    torch._dynamo.reset()
+    counters.clear()
 
 
 def compiled(module: Any) -> Any:
