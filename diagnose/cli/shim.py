@@ -15,10 +15,10 @@ def shim_command() -> None:
 @shim_command.command("export")
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
 def export_command(folder: Path) -> None:
-    """Copy the shim into FOLDER; training started with PYTHONPATH=FOLDER/inject is then under watch.
+    """Copy the shim into FOLDER; training started with PYTHONPATH=FOLDER/trainer_shim/inject is then under watch.
 
     The image needs no aidiag then.
     """
     from aidiag.trainer_shim.export import export
 
-    export(folder)
+    click.echo(f"PYTHONPATH={export(folder.absolute())}")
