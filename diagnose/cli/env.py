@@ -30,13 +30,14 @@ def env_command(shell: str, out: Path | None, inject: Path | None, nccl: bool) -
     In a launcher: eval "$(aidiag env)". The same for csh: eval `aidiag env --shell csh`; fish: aidiag env --shell fish
     | source. `--shell docker` prints arguments for docker run, `--shell k8s` the env list of a container.
     """
-    from aidiag.diagnose.run.environment import INJECT_FOLDER, NCCL_LOGGING, additions, nccl_conf_names
-    from aidiag.diagnose.run.identity import job_id
+    from aidiag.diagnose.run.environment import NCCL_LOGGING, additions, nccl_conf_names
     from aidiag.diagnose.run.prepare import host_folder
+    from aidiag.trainer_shim.export import INJECT
+    from aidiag.trainer_shim.identity import job_id
 
     environ = dict(os.environ)
-    job = job_id(environ)
-    inject = (inject or INJECT_FOLDER).absolute()
+    job = job_id(environ, str(Path.cwd()))
+    inject = (inject or INJECT).absolute()
     if shell in ABROAD:
         variables = additions({}, job=job, inject=inject)
         if out is not None:

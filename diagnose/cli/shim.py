@@ -21,4 +21,4 @@ def export_command(folder: Path) -> None:
     """
     from aidiag.trainer_shim.export import export
 
-    export(folder)
+    click.echo(f"PYTHONPATH={export(folder.absolute())}")

@@ -7,10 +7,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from aidiag import trainer_shim
 from aidiag.diagnose.job.folder import HostFolder, read_bounded
-
-INJECT_FOLDER = Path(trainer_shim.__file__).resolve().parent / "inject"
+from aidiag.trainer_shim.export import INJECT
 
 NCCL_LOGGING = {"NCCL_DEBUG", "NCCL_DEBUG_FILE", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_LEVELS"}
 """Who has set one of these has decided what NCCL logs, and where to: then none is added."""
@@ -22,7 +20,7 @@ def additions(
     environ: Mapping[str, str],
     *,
     job: str,
-    inject: Path = INJECT_FOLDER,
+    inject: Path = INJECT,
     folder: HostFolder | None = None,
     nccl_settings: Iterable[str] = (),
 ) -> dict[str, str]:

@@ -18,12 +18,13 @@ from pathlib import Path
 from aidiag.diagnose.job.process import mark
 from aidiag.diagnose.run.environment import additions
 from aidiag.diagnose.run.guard import Guard
-from aidiag.diagnose.run.identity import job_id, rank
 from aidiag.diagnose.run.keeper import LATEST_END_SECONDS
 from aidiag.diagnose.run.program import NotStartableError, become, find, spawn
 from aidiag.diagnose.run.signals import STOPPING, Relay, forwarded, note_signals, noted
 from aidiag.diagnose.run.streams import STDIN, copy_window_size, open_streams
 from aidiag.diagnose.run.task import Settings, Task
+from aidiag.trainer_shim import launchers
+from aidiag.trainer_shim.identity import job_id
 
 PREPARE_SECONDS = 5.0
 END_SECONDS = LATEST_END_SECONDS
@@ -52,16 +53,17 @@ def launch(command: Sequence[str], settings: Settings) -> int:
 
 
 def _task(command: Sequence[str], settings: Settings, environ: Mapping[str, str]) -> Task:
+    place, directory = launchers.place(environ), Path.cwd()
     return Task(
         command=tuple(command),
-        job=job_id(environ),
+        job=job_id(environ, str(directory)),
         host=os.uname().nodename,
-        directory=Path.cwd(),
+        directory=directory,
         started=time.time(),
         run_pid=os.getpid(),
         environ=environ,
         settings=settings,
-        rank=rank(environ),
+        rank=None if place.launcher == "none" else place.rank,
     )
 
 

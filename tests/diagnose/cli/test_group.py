@@ -198,3 +198,31 @@ def test_table_entries_are_told_apart() -> None:
     """The table's order is that of the help, and no two entries share a module."""
     assert list(COMMANDS) == group_module.group.list_commands(click.Context(group_module.group))
     assert len({entry.module for entry in COMMANDS.values()}) == len(COMMANDS)
+
+
+def test_shim_export(tmp_path: Path) -> None:
+    """The copy is put where asked, what goes on PYTHONPATH is printed, and python starts with it, without aidiag."""
+    told = aidiag("shim", "export", str(tmp_path / "image"))
+    name, _, inject = told.stdout.strip().partition("=")
+
+    assert (0, "PYTHONPATH") == (told.returncode, name)
+    assert Path(inject).is_relative_to(tmp_path / "image")
+    show = "import sys; print(sys.modules['sitecustomize'].__file__)"
+    started = subprocess.run(
+        [sys.executable, "-c", show],
+        env={"PYTHONPATH": inject},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert started.stdout.startswith(inject)
+
+
+def test_shim_export_to_a_place_that_cannot_be_written() -> None:
+    """One line with the place, and status 3."""
+    ended = aidiag("shim", "export", "/proc/none")
+
+    assert (3, "") == (ended.returncode, ended.stdout)
+    assert "/proc/none" in ended.stderr
+    assert 1 == ended.stderr.count("\n")

