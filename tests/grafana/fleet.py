@@ -57,9 +57,10 @@ class Series:
 def finding(
     rule: str, severity: Severity, culprit: Culprit | None, *, cause: str, explained_by: str | None = None
 ) -> Finding:
-    """A finding in which only what /metrics shows is filled in."""
+    """A finding in which only what /metrics shows is filled in. One about a host or a card belongs to no job."""
+    job = "" if culprit is not None and culprit.kind in ("host", "nic") else JOB
     return Finding(
-        f"{rule}/{JOB}", cause, rule, severity, 1.0, rule, rule, culprit, None, None, (), "", (), (), explained_by
+        f"{rule}/{job}", cause, rule, severity, 1.0, rule, rule, culprit, None, None, (), "", (), (), explained_by
     )
 
 
