@@ -37,6 +37,7 @@ class BackwardHook(Hook):
         self._tensor = torch.Tensor
         self._engine = torch.autograd.Variable._execution_engine
         self._under_way = False
+        self._begins = self.begins  # one object for all graphs
 
     def watch(self, output: Any) -> None:
         """Watch for the backward pass through the output of a root's forward."""
@@ -46,10 +47,10 @@ class BackwardHook(Hook):
         if isinstance(output, self._tensor):
             node = output.grad_fn
             if node is not None:
-                node.register_prehook(self.begins)
+                node.register_prehook(self._begins)
             return
         for tensor in self._tensors(output):
-            tensor.grad_fn.register_prehook(self.begins)
+            tensor.grad_fn.register_prehook(self._begins)
 
     def _tensors(self, output: Any) -> list[Any]:
         """The first few tensors with a gradient in an output: in sequences, mappings (the loss first), data classes."""
