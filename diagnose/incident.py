@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from aidiag import __version__
 from aidiag.collectors.logs import read_log
-from aidiag.collectors.logs.attribution import Processes
+from aidiag.collectors.logs.processes import Processes
 from aidiag.collectors.observation import Event
 from aidiag.collectors.signal import Registry
 from aidiag.diagnose.report.model import Report, Unknown
