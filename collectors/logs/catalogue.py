@@ -87,7 +87,10 @@ def read_messages(text: str, source: str) -> tuple[Message, ...]:
         for offset, wording in enumerate(entry["pattern"].splitlines()):
             try:
                 patterns.append(_safe(wording))
-                names = {field.name for field in pattern.fields(wording)} | adds.keys()
+                fields = pattern.fields(wording)
+                names = {field.name for field in fields} | adds.keys()
+                if entry.get("repeats") and [field.name for field in fields].count(entry["repeats"]) != 1:
+                    raise PatternError(f"the field {entry['repeats']}, which repeats, must come once")
                 unknown = names - set(kinds[entry["kind"]].fields)
                 if unknown:
                     raise PatternError(f"{entry['kind']} has no field {min(unknown)}")

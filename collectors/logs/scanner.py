@@ -130,18 +130,24 @@ class Scanner:
         kept = [one for one in found if one[1] not in self._repeating]
         for index in {one[1] for one in found} & self._repeating:
             for wording in self._by_text[index]:
-                groups = [field.group for field in wording.fields if field.name != wording.message.repeats]
+                (varies,) = (one.group for one in wording.fields if one.name == wording.message.repeats)
                 for match in wording.regex.finditer(text):
-                    start = match.start()
-                    line = text[text.rfind(b"\n", 0, start) + 1 : start]
-                    key = (*line.rsplit(b" ", 3)[-3:], *match.group(0, *groups)[1:])
+                    start, end = match.span()
+                    skip, resume = match.span(varies)
+                    key = (_speaker(text, start), text[start:skip], text[resume:end])
                     if key not in self._seen:
-                        kept.append((match.end(), index))
+                        kept.append((end, index))
                         if not peek:
                             self._seen.add(key)
         if len(self._seen) > SEEN_LIMIT:
             self._seen.clear()
         return sorted(kept)
+
+
+def _speaker(text: bytes, message: int) -> bytes:
+    """The process in NCCL's prefix of a message: what stands before it on its line, without a time or label."""
+    before = text[text.rfind(b"\n", 0, message) + 1 : message]
+    return before if before.count(b" ") <= 2 else b" ".join(before.rsplit(b" ", 3)[1:])
 
 
 class _Lines:

@@ -17,7 +17,8 @@ from pathlib import Path
 from aidiag.collectors.logs.files import RefusedError, open_regular
 
 FINGERPRINT_BYTES = 256
-CHUNK_BYTES = 256 << 10
+BEFORE_BYTES = 64
+CHUNK_BYTES = 96 << 10
 TURN_BYTES = 8 << 20
 """Read at most this much of a file in one turn."""
 
@@ -70,6 +71,7 @@ class OpenFile:
         self.at_end = False
         self._descriptor = descriptor
         self._head = b""
+        self._before = b""
 
     @property
     def fingerprint(self) -> str:
@@ -88,9 +90,9 @@ class OpenFile:
     def read(self, budget: int) -> Iterator[Chunk]:
         """What has been added, up to `budget` bytes. Raises OSError."""
         found = os.fstat(self._descriptor)
-        restarted = found.st_size < self.offset or os.pread(self._descriptor, len(self._head), 0) != self._head
+        restarted = found.st_size < self.offset or not self._is_unchanged()
         if restarted:
-            self.offset, self._head = 0, b""
+            self.offset, self._head, self._before = 0, b"", b""
         if len(self._head) < FINGERPRINT_BYTES:
             self._head = os.pread(self._descriptor, FINGERPRINT_BYTES, 0)
         hole = self._over_hole(found)
@@ -99,6 +101,8 @@ class OpenFile:
         if behind > LAG_BYTES:
             skipped = behind - TURN_BYTES
             self.offset += skipped
+        if skipped or hole:
+            self._before = b""
         while budget > 0:
             data = os.pread(self._descriptor, min(CHUNK_BYTES, budget), self.offset)
             self.at_end = not data
@@ -109,11 +113,22 @@ class OpenFile:
             restarted, skipped, hole = False, 0, 0
             self.offset += len(data)
             budget -= len(data)
+            self._before = os.pread(
+                self._descriptor, min(BEFORE_BYTES, self.offset), max(0, self.offset - BEFORE_BYTES)
+            )
         self.at_end = False
 
     def close(self) -> None:
         """Let go of the file."""
         os.close(self._descriptor)
+
+    def _is_unchanged(self) -> bool:
+        """Whether what was read first and last still stands there. A file that was truncated and has grown past where we
+        were shows no other sign of it.
+        """
+        head = os.pread(self._descriptor, len(self._head), 0)
+        before = os.pread(self._descriptor, len(self._before), self.offset - len(self._before))
+        return head == self._head and before == self._before
 
     def _over_hole(self, found: os.stat_result) -> int:
         """Step over a hole of a sparse file, as truncating under a writer leaves it; its size."""

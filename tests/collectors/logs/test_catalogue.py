@@ -91,6 +91,7 @@ def test_an_earlier_entry_wins_where_two_overlap(catalogue: Catalogue) -> None:
         (("component: test", "component: test\n  component: test"), 3, "twice"),
         (("  near_miss: timed out\n", ""), 1, "has no near_miss"),
         (("component: test", "component: [a]"), 2, "are texts"),
+        (("component: test", "component: test\n  repeats: layer"), 7, "must come once"),
     ],
 )
 def test_a_mistake_is_refused_with_file_and_line(change: tuple[str, str], place: int, reason: str) -> None:
