@@ -29,9 +29,9 @@ from typing import Any, Protocol
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-import torch  # noqa: E402
-from torch import nn  # noqa: E402
-from torch.utils.data import DataLoader, TensorDataset  # noqa: E402
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
 
 BUDGET_NS = 15_000
 """All hooks of a step, by themselves."""
@@ -299,7 +299,7 @@ def main() -> None:
         automatic = results["traceml"]["paired"]["cost"]
     print("cheaper than TraceML")
     print(
-        f"  its automatic mode {automatic / cost:.0f} × (wanted {TIMES_CHEAPER}), manual {TRACEML_MANUAL_NS / cost:.0f} ×"
+        f"  its automatic mode {automatic / cost:.0f} x (wanted {TIMES_CHEAPER}), manual {TRACEML_MANUAL_NS / cost:.0f} x"
     )
     if options.json:
         options.json.write_text(json.dumps(results))
