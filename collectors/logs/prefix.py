@@ -14,6 +14,9 @@ from aidiag.collectors.logs.stamps import Stamp
 
 RANK_LIMIT = 1 << 20
 
+SHARED_BYTES = 256
+"""Prefixes up to this length are read once and remembered."""
+
 _HOST = rb"[A-Za-z0-9][A-Za-z0-9_.-]{0,253}"
 _ISO = rb"\d{4}[-/]\d\d[-/]\d\d[T _]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"
 
@@ -108,7 +111,7 @@ _STAMPS = ("iso", "iso_boxed", "glog", "glog_bare", "syslog", "ctime", "epoch")
 
 def read_prefix(text: bytes, message: int) -> Prefix:
     """The prefix of the message that starts at `message`. Not to be changed: lines of one process share it."""
-    return _read_prefix(text[:message])
+    return (_read_prefix if message <= SHARED_BYTES else _read_prefix.__wrapped__)(text[:message])
 
 
 @lru_cache(maxsize=4096)

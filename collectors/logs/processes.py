@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from aidiag.collectors.logs.prefix import RANK_LIMIT, Prefix
 
-PROCESSES_KEPT = 65_536
+PROCESSES_KEPT = 32_768
 HOSTS_OF_A_PID = 1_024
 
 

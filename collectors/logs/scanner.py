@@ -25,7 +25,7 @@ TEXT_LEAD = 120
 
 MATCHES_PER_WORDING = 16
 
-SEEN_LIMIT = 65_536
+SEEN_LIMIT = 16_384
 """How much is remembered of messages that repeat themselves; beyond it they are told again."""
 
 
@@ -69,9 +69,10 @@ class Line:
     def quote(self, start: int = 0) -> str:
         """The line as it stands in the source, cut to TEXT_LIMIT characters around `start`, without margins."""
         raw = self._visible.raw if self._visible else self.text
-        text = decode(raw)
+        nuls = len(raw) - len(raw.lstrip(b"\0"))
+        text = decode(raw[nuls:])
         if len(text) > TEXT_LIMIT:
-            before = len(decode(raw[: self.position(start) - self.offset]))
+            before = len(decode(raw[nuls : self.position(start) - self.offset]))
             begin = max(0, min(before - TEXT_LEAD, len(text) - TEXT_LIMIT))
             text = text[begin : begin + TEXT_LIMIT]
         return text.strip("\0 \t")
