@@ -49,6 +49,7 @@ TYPES: Mapping[str, Type] = {
     "task": Type(r"[^\s\[\](){}]{1,16}", as_text),
     "name": Type(r"[A-Za-z_][\w.]{0,127}", as_text),
     "word": Type(r"\S{1,255}?", as_text, loose=True),
+    "tag": Type(r"[^\[\]]{1,100}?", as_text, loose=True),
     "devices": Type(r"\[\d{1,3}\].{0,1000}?", as_text, loose=True),
     "text": Type(r".{0,1000}?", as_text, loose=True),
 }
