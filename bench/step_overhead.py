@@ -283,7 +283,9 @@ def main() -> None:
     for name, key in (("all hooks of a step, 3 modules", "alone"), ("all hooks of a step, 500 modules", "large alone")):
         total = results[key]["all"]
         verdict = "within" if total <= BUDGET_NS else "OVER"
-        print(f"  {name:34}{total / 1000:8.2f} µs   {verdict} {BUDGET_NS / 1000:.0f} µs; mean {results[key]['mean'] / 1000:.2f}")
+        print(
+            f"  {name:34}{total / 1000:8.2f} µs   {verdict} {BUDGET_NS / 1000:.0f} µs; mean {results[key]['mean'] / 1000:.2f}"
+        )
     print("paired in one process, all that torch does to call the hooks included")
     show("bare against bare, 3 modules", results["bare"])
     show("shim, 3 modules", results["paired"])
@@ -296,7 +298,9 @@ def main() -> None:
         show("TraceML automatic, 3 modules", results["traceml"]["paired"])
         automatic = results["traceml"]["paired"]["cost"]
     print("cheaper than TraceML")
-    print(f"  its automatic mode {automatic / cost:.0f} × (wanted {TIMES_CHEAPER}), manual {TRACEML_MANUAL_NS / cost:.0f} ×")
+    print(
+        f"  its automatic mode {automatic / cost:.0f} × (wanted {TIMES_CHEAPER}), manual {TRACEML_MANUAL_NS / cost:.0f} ×"
+    )
     if options.json:
         options.json.write_text(json.dumps(results))
 

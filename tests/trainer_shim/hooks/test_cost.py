@@ -37,9 +37,7 @@ def test_steps_leave_nothing_in_memory(trainer: Any) -> None:
     gc.collect()
     after = tracemalloc.take_snapshot()
     tracemalloc.stop()
-    ours = [
-        stat for stat in after.compare_to(before, "filename") if "trainer_shim" in stat.traceback[0].filename
-    ]
+    ours = [stat for stat in after.compare_to(before, "filename") if "trainer_shim" in stat.traceback[0].filename]
 
     assert sum(stat.size_diff for stat in ours) < 16 * 1024  # free lists fill up; an object a step would be 100 KiB
     assert trainer.record().state.steps == 125 * 16
