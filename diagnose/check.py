@@ -19,10 +19,10 @@ from aidiag.collectors.recorded import RecordedNode
 from aidiag.collectors.runner import observations, run_once
 from aidiag.diagnose.config import Config
 from aidiag.diagnose.report.model import Check, JobFacts, Report, Unknown
-from aidiag.diagnose.rulebook import load_rulebook
+from aidiag.diagnose.rulebook import load_rulebook, load_waivers_of
 from aidiag.rules.checks import Verdict, verdicts
 from aidiag.rules.model import RuleBook
-from aidiag.rules.waivers import Waiver, load_waivers, waiver_for
+from aidiag.rules.waivers import waiver_for
 from aidiag.rules.window import Window
 
 DEADLINE_SECONDS = 10.0
@@ -123,11 +123,9 @@ def _rule_gaps(book: RuleBook) -> Iterable[Unknown]:
 
 
 def _waive(found: Sequence[Verdict], config: Config, clock: Clock) -> Iterable[Check]:
-    waivers: list[Waiver] = []
-    if config.waivers_file.is_file():
-        waivers, errors = load_waivers(config.waivers_file)
-        for error in errors:
-            print(f"aidiag: {error}", file=sys.stderr)
+    waivers, errors = load_waivers_of(config)
+    for error in errors:
+        print(f"aidiag: {error}", file=sys.stderr)
     today = datetime.fromtimestamp(clock.unix(), timezone.utc).date()
     for verdict in found:
         check = Check(

@@ -9,6 +9,7 @@ from aidiag.diagnose.config import Config
 from aidiag.rules.loader import load_rules
 from aidiag.rules.loading.cache import cache_folder
 from aidiag.rules.model import RuleBook
+from aidiag.rules.waivers import Waiver, load_waivers
 
 
 def load_rulebook(registry: Registry, config: Config) -> RuleBook:
@@ -17,6 +18,14 @@ def load_rulebook(registry: Registry, config: Config) -> RuleBook:
     return load_rules(
         folders, registry, thresholds=config.rules, cache_folder=cache_folder(), own_only=True
     )  # fmt: skip
+
+
+def load_waivers_of(config: Config) -> tuple[list[Waiver], list[str]]:
+    """The operator's waivers, and one line for each that is left out."""
+    if not config.waivers_file.is_file():
+        return [], []
+    waivers, errors = load_waivers(config.waivers_file)
+    return waivers, [str(error) for error in errors]
 
 
 def rule_errors(book: RuleBook) -> Sequence[str]:

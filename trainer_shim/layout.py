@@ -133,6 +133,11 @@ STAMP_TIME_MASK = (1 << STAMP_PHASE_SHIFT) - 1
 ALL_ONES = (1 << 64) - 1
 
 
+def item_struct(*parts: struct.Struct) -> struct.Struct:
+    """One Struct for the frame of an item (without its CRC) and for all parts of its payload, which saves time."""
+    return struct.Struct("<" + "".join(part.format.removeprefix("<") for part in (FRAME, *parts)))
+
+
 def checksum(data: bytes) -> int:
     """The CRC of an item or a header."""
     return zlib.crc32(data)

@@ -11,6 +11,7 @@ import math
 import os
 import stat
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Optional, Union, cast
 
 from . import launchers, layout
@@ -25,6 +26,8 @@ ITEMS_LIMIT = 1 << 16
 STAMP_COUNT_LIMIT = 16
 TRIES = 64
 """Reads of a ring in which no slot was whole, before the record counts as busy."""
+STEPS_AHEAD = 128
+"""Steps that can have ended since the last state: states are at most Timeline.STATE_NS apart where steps are shorter."""
 TEXT_LIMIT = 256
 MAP_ENTRIES_LIMIT = 256
 _SECONDS_LIMIT = 1e12
@@ -84,11 +87,14 @@ class RecordReader:
     def read(self, *, steps_after: int = -1) -> Record:
         """The record as it is now. Steps up to number `steps_after` are left out, which saves reading them."""
         state, versions = self._read_state()
+        identity = self._read_identity(versions["identity"])
+        items = self._read_step_items(state.steps + state.steps_skipped, steps_after)
+        state = _brought_up(state, items)
         return Record(
             self._version,
-            self._read_identity(versions["identity"]),
+            identity,
             state,
-            self._read_steps(state.steps + state.steps_skipped, steps_after),
+            _steps(items, max(steps_after, 0)),
             self._read_loaders(versions["loaders"]),
             self._read_notes(versions["notes"]),
             self._read_values(),
@@ -238,26 +244,31 @@ class RecordReader:
             self._identity = (sequence, identity)
         return identity
 
-    def _read_steps(self, newest: int, after: int) -> tuple[StepRecord, ...]:
+    def _read_step_items(self, known: int, after: int) -> dict[int, bytes]:
+        """Payloads of the steps from number `after` on by their numbers, without a gap at the end.
+
+        The state knows steps up to `known`; a few further ones may be there, of which no state was written yet.
+        """
         section = self._sections[layout.STEP]
-        first = max(after, newest - section.slots + 1, 0)
-        if newest <= first:
-            return ()
-        slots = range(first % section.slots, first % section.slots + newest - first + 1)
-        parts = [self._items(layout.STEP, slots.start, min(slots.stop, section.slots) - slots.start)]
-        if slots.stop > section.slots:
-            parts.append(self._items(layout.STEP, 0, slots.stop - section.slots))
+        last = known + STEPS_AHEAD
+        first = max(min(after, known), known - section.slots + 1, 0)
+        count = min(last - first + 1, section.slots)
+        if count <= 0:
+            return {}
+        start = first % section.slots
+        parts = [self._items(layout.STEP, start, min(count, section.slots - start))]
+        if start + count > section.slots:
+            parts.append(self._items(layout.STEP, 0, start + count - section.slots))
         found = {
             number: payload
             for part in parts
             for slot, number, payload in part
-            if number % section.slots == slot and first <= number <= newest and len(payload) >= layout.STEP_BYTES
+            if number % section.slots == slot and first <= number <= last and len(payload) >= layout.STEP_BYTES
         }
-        return tuple(
-            _step(number, found[number], found[number - 1])
-            for number in sorted(found)
-            if number > first and number - 1 in found
-        )
+        end = max(known, first)
+        while end + 1 in found:
+            end += 1
+        return {number: payload for number, payload in sorted(found.items()) if number <= end}
 
     def _read_loaders(self, used: int) -> tuple[LoaderRecord, ...]:
         section = self._sections[layout.LOADER]
@@ -379,6 +390,43 @@ def _identity(raw: Mapping[str, Any]) -> Identity:
         restart_count=_count(raw, "restart_count"),
         versions=_texts(raw.get("versions")),
         env=_texts(raw.get("env")),
+    )
+
+
+def _brought_up(state: State, items: Mapping[int, bytes]) -> State:
+    """A state brought up to the steps that have ended since it was written."""
+    known = state.steps + state.steps_skipped
+    later = [payload for number, payload in items.items() if number > known]
+    if not later:
+        return state
+    heads = [layout.STEP_HEAD.unpack_from(payload) for payload in later]
+    end, loss, batches, flags, _ = heads[-1]
+    before = items.get(known + len(later) - 1)
+    began = layout.STEP_HEAD.unpack_from(before)[0] / 1e9 if before is not None else None
+    spent = layout.SPENT.unpack_from(later[-1], layout.STEP_HEAD.size)
+    skipped = sum(bool(head[3] & layout.STEP_SKIPPED) for head in heads)
+    heartbeat = max(state.monotonic, end / 1e9)
+    return replace(
+        state,
+        monotonic=heartbeat,
+        unix=state.unix + heartbeat - state.monotonic,
+        steps=state.steps + len(later) - skipped,
+        steps_skipped=state.steps_skipped + skipped,
+        batches=state.batches + (batches - state.batches & 0xFFFFFFFF),
+        step_seconds=sum(spent) / 1e9,
+        last_step_seconds=end / 1e9 - began if began is not None else state.last_step_seconds,
+        last_step_end=end / 1e9,
+        phase_seconds=_by_phase(spent),
+        loss=loss if flags & layout.STEP_LOSS else state.loss,
+    )
+
+
+def _steps(items: Mapping[int, bytes], after: int) -> tuple[StepRecord, ...]:
+    """The steps later than number `after` whose predecessor is there, too: an item holds totals."""
+    return tuple(
+        _step(number, payload, items[number - 1])
+        for number, payload in items.items()
+        if number > after and number - 1 in items
     )
 
 

@@ -18,6 +18,11 @@ from typing import Optional
 from . import layout
 from .writer import RecordWriter
 
+STATE_NS = 2_000_000
+"""Steps may be so short that a state for each would be a burden: then the last state is at most so old, and the step
+items behind it say the rest."""
+LOADERS_NS = 20_000_000
+"""How old what the record says of a loader may get while steps go on."""
 FLUSH_NS = 250_000_000
 """How old a state may get while a step is under way, before the next event writes it."""
 TICK_NS = 1_000_000_000
@@ -29,7 +34,7 @@ OWNER_SILENT_NS = 10_000_000_000
 VALUES_LIMIT = 16
 VALUE_NAME_LIMIT = 32
 
-_UNKNOWN_MEMORY = layout.MEMORY.pack(*[layout.UNKNOWN] * 6)
+_UNKNOWN_MEMORY = (layout.UNKNOWN,) * 6
 
 
 class Timeline:
@@ -39,7 +44,7 @@ class Timeline:
     """
 
     __slots__ = (
-        "_began", "_flags", "_next_tick", "_stepped", "_unix_offset", "base", "batches", "claimed", "clock", "dirty",
+        "_began", "_flags", "_loaders_written", "_next_tick", "_stamp", "_stepped", "_unix_offset", "base", "batches", "claimed", "clock", "dirty",
         "dropped", "ended", "entered", "errors", "explicit", "fed", "live", "loaders", "loss", "loss_scale", "memory",
         "overhead", "phase", "running", "since", "skipped", "spent", "stage", "steps", "thread", "tick", "told", "values", "writer",
         "written",
@@ -48,6 +53,7 @@ class Timeline:
     def __init__(self, writer: RecordWriter, clock: Callable[[], int] = time.monotonic_ns) -> None:
         now = clock()
         self.writer = writer
+        self._stamp = writer.stamp
         self.clock = clock
         self.live = True
         self.thread = get_ident()
@@ -89,6 +95,7 @@ class Timeline:
         self._unix_offset = time.time_ns() - now
         self._next_tick = now
         self.written = 0
+        self._loaders_written = 0
         self.write_state(now)
 
     # phases
@@ -98,7 +105,7 @@ class Timeline:
         self.running = True
         self.stage = layout.TRAINING
         self.entered = self.since = self._began = now
-        self.writer.step(0, layout.STEP_HEAD.pack(now, 0.0, 0, 0, 0) + layout.SPENT.pack(*self.spent))
+        self.writer.step(0, now, 0.0, 0, 0, 0, *self.spent)
         self.write_state(now)
 
     def enter(self, phase: int, now: int) -> None:
@@ -106,14 +113,14 @@ class Timeline:
         self.spent[self.phase] += now - self.since
         self.phase = phase
         self.entered = self.since = now
-        self.writer.stamp(phase, now)
+        self._stamp(phase, now)
 
     def leave(self, now: int) -> None:
         """Be back in the base phase."""
         self.spent[self.phase] += now - self.since
         self.phase = base = self.base
         self.entered = self.since = now
-        self.writer.stamp(base, now)
+        self._stamp(base, now)
 
     def tell_loss(self, loss: float) -> None:
         """The trainer says its loss; it is written with the next step."""
@@ -141,7 +148,7 @@ class Timeline:
         else:
             self.phase = phase
             self.entered = self.since = now
-            self.writer.stamp(phase, now)
+            self._stamp(phase, now)
         return before
 
     # steps
@@ -184,23 +191,28 @@ class Timeline:
             self._slow(now)
 
     def _write_step(self, now: int) -> None:
-        spent = layout.SPENT.pack(*self.spent)
         flags = self._flags | layout.STEP_LOSS if self.told & layout.TOLD_LOSS else self._flags
-        head = layout.STEP_HEAD.pack(self.ended, self.loss, self.batches & 0xFFFFFFFF, flags, 0)
-        self.writer.step(self.steps + self.skipped, head + spent)
-        self._write(now, spent)
+        self.writer.step(
+            self.steps + self.skipped, self.ended, self.loss, self.batches & 0xFFFFFFFF, flags, 0, *self.spent
+        )
+        if now - self.written >= STATE_NS:
+            self._write(now)
+        else:
+            self._stamp(self.phase, now)
 
     def write_state(self, now: int) -> None:
         """Write the state as it is now, the time in the running phase included."""
         if self.running:
             self.spent[self.phase] += now - self.since
             self.since = now
-        self._write(now, layout.SPENT.pack(*self.spent))
+        self._write(now)
+        if self.dirty:
+            self.write_loaders(now)
 
-    def _write(self, now: int, spent: bytes) -> None:
+    def _write(self, now: int) -> None:
         self.written = now
         writer = self.writer
-        head = layout.STATE_HEAD.pack(
+        writer.state(
             now,
             now + self._unix_offset,
             self.entered,
@@ -220,12 +232,18 @@ class Timeline:
             self.told,
             self.loss,
             self.loss_scale,
+            *self.memory,
+            *self.spent,
         )
-        writer.state(head + self.memory + spent)
-        if self.dirty:
-            for write in self.dirty:
-                write()
-            self.dirty.clear()
+        if self.dirty and now - self._loaders_written >= LOADERS_NS:
+            self.write_loaders(now)
+
+    def write_loaders(self, now: int) -> None:
+        """Write the loaders that have changed."""
+        self._loaders_written = now
+        for write in self.dirty:
+            write()
+        self.dirty.clear()
 
     def flush_if_old(self, now: int) -> None:
         """Write the state when the last one is older than FLUSH_NS: steps can be long."""

@@ -11,6 +11,7 @@ import mmap
 import time
 from collections.abc import Mapping
 from typing import Optional, Union
+from zlib import crc32
 
 from . import layout
 
@@ -26,6 +27,12 @@ _VALUES = layout.SECTIONS[layout.VALUES]
 _PHASE_SHIFT = layout.STAMP_PHASE_SHIFT
 _ALL_ONES = layout.ALL_ONES
 _pack_stamp = layout.STAMP_WORDS.pack
+_pack_crc = layout.CRC.pack
+_pack_state = layout.item_struct(layout.STATE_HEAD, layout.MEMORY, layout.SPENT).pack
+_pack_step = layout.item_struct(layout.STEP_HEAD, layout.SPENT).pack
+
+_STATE_ITEM_BYTES = layout.FRAME_BYTES + layout.STATE_BYTES
+_STEP_ITEM_BYTES = layout.FRAME_BYTES + layout.STEP_BYTES
 
 NOTE_TEXT_LIMIT = 400
 """Characters of one text in a note."""
@@ -88,19 +95,19 @@ class RecordWriter:
         word = phase << _PHASE_SHIFT | monotonic_ns  # layout.stamp without its mask: this is the most frequent call
         self._map[self._stamp_slots[slot]] = _pack_stamp(word, word ^ _ALL_ONES)
 
-    def state(self, payload: bytes) -> None:
-        """Write the state (STATE_HEAD, MEMORY and SPENT) into the next slot of its ring."""
+    def state(self, *fields: float) -> None:
+        """Write the fields of a state (STATE_HEAD, MEMORY and SPENT) into the next slot of its ring."""
         sequence = self._state + 1
         self._state = sequence
-        item = layout.frame(sequence, payload)
+        body = _pack_state(layout.STATE_BYTES, sequence, *fields)
         start = _STATE.offset + sequence % _STATE.slots * _STATE.item_bytes
-        self._map[start : start + len(item)] = item
+        self._map[start : start + _STATE_ITEM_BYTES] = _pack_crc(crc32(body)) + body
 
-    def step(self, number: int, payload: bytes) -> None:
-        """Write a step (STEP_HEAD and SPENT), or write it anew when it turns out to have gone on."""
-        item = layout.frame(number, payload)
+    def step(self, number: int, *fields: float) -> None:
+        """Write the fields of a step (STEP_HEAD and SPENT), or write them anew when it turns out to have gone on."""
+        body = _pack_step(layout.STEP_BYTES, number, *fields)
         start = _STEP.offset + number % _STEP.slots * _STEP.item_bytes
-        self._map[start : start + len(item)] = item
+        self._map[start : start + _STEP_ITEM_BYTES] = _pack_crc(crc32(body)) + body
 
     def loader(self, index: int, payload: bytes) -> None:
         """Write a loader (LOADER_COUNTS, LOADER_FACTS, worker pids) into the copy that is not the newest."""

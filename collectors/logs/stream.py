@@ -156,7 +156,8 @@ class LogStream:
         if origin.device is not None:
             fields["cuda_device"] = origin.device
         place = Place(self.source, line.number, line.quote(start))
-        whose = _subject(kind, rank, str(fields.get("host", "")), self._job)
+        stated = str(fields.get("host", ""))
+        whose = _subject(kind, rank, "" if stated in LOOPBACK_NAMES else stated, self._job)
         return Event(kind, whose, time, fields, origin.unix, place, line.position(start))
 
     # blocks of several lines
@@ -194,6 +195,10 @@ class LogStream:
                 stated = Stamp("iso", outcome.time).unix(self._attribution.reference)
                 event = Event(event.kind, event.subject, event.time, event.fields, stated, event.place, event.order)
             yield event
+
+
+LOOPBACK_NAMES = frozenset({"localhost", "localhost.localdomain", "127.0.0.1", "::1"})
+"""What torchrun calls a host whose name leads to loopback: it tells nobody apart."""
 
 
 @lru_cache(maxsize=4096)

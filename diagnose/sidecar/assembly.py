@@ -14,7 +14,7 @@ from aidiag.collectors.runner import Runner
 from aidiag.diagnose.config import Config
 from aidiag.diagnose.report.model import JobFacts, Unknown
 from aidiag.diagnose.report.words import language
-from aidiag.diagnose.rulebook import load_rulebook, rule_errors
+from aidiag.diagnose.rulebook import load_rulebook, load_waivers_of, rule_errors
 from aidiag.diagnose.sidecar.http import Server
 from aidiag.diagnose.sidecar.loop import Output, Sidecar
 from aidiag.diagnose.sidecar.serving import serve
@@ -85,7 +85,9 @@ def assemble(
     known = registry()
     collectors = [make(context) for name, make in COLLECTORS.items() if name not in config.disable]
     book = load_rulebook(known, config)
-    for error in rule_errors(book):
+    waivers, broken = load_waivers_of(config)
+    errors = [*rule_errors(book), *broken]
+    for error in errors:
         log.warning("%s", error)
     runner = Runner(collectors, host=node.name, clock=clock, intervals=config.intervals)
     sidecar = Sidecar(
@@ -93,10 +95,11 @@ def assemble(
         clock=clock,
         registry=known,
         rules=book.rules,
-        source=_Gaps(runner, rule_errors(book)),
+        source=_Gaps(runner, errors),
         tracker=Tracker(clock.unix() - clock.monotonic(), language(config.lang), context.job or ""),
         outputs=outputs,
         job=job,
+        waivers=waivers,
     )
     server: Server | None = None
     try:

@@ -31,11 +31,16 @@ class FolderOutput:
         self._book = EvidenceBook(folder.path)
         self._state_written = -STATE_SECONDS
         self._findings_bytes = 0
+        self._attached_told = False
 
     def write(self, snapshot: Snapshot, changes: Sequence[Change], events: Iterable[Event]) -> None:
         """Append what changed, and every STATE_SECONDS replace the state that peers read."""
         for change in changes:
-            self._append(change, snapshot)
+            finding = self._book.anchor(change.finding, snapshot.unix)
+            self._append({"event": change.event, "unix": snapshot.unix, "finding": finding})
+        if not self._attached_told and (text := self._attached(snapshot)):
+            self._attached_told = True
+            self._append({"event": "note", "unix": snapshot.unix, "text": text})
         if snapshot.monotonic - self._state_written >= STATE_SECONDS:
             self._state_written = snapshot.monotonic
             self.share(snapshot, events)
@@ -53,9 +58,16 @@ class FolderOutput:
         """The findings with their measurements written down in evidence.txt."""
         return [self._book.anchor(finding, unix) for finding in findings]
 
-    def _append(self, change: Change, snapshot: Snapshot) -> None:
-        finding = self._book.anchor(change.finding, snapshot.unix)
-        line = msgspec.json.encode({"event": change.event, "unix": snapshot.unix, "finding": finding}) + b"\n"
+    @staticmethod
+    def _attached(snapshot: Snapshot) -> str:
+        """How many of this host's ranks the shim has attached in, once that is all of them."""
+        ranks = [s for s in snapshot.samples if s.signal == "rank_shim_attached" and s.subject.host == snapshot.host]
+        attached = sum(sample.value == 1.0 for sample in ranks)
+        expected = sum(sample.signal == "rank_expected" for sample in snapshot.samples) or len(ranks)
+        return f"attached {attached} of {expected} ranks on {snapshot.host}" if 0 < expected == attached else ""
+
+    def _append(self, entry: dict[str, object]) -> None:
+        line = msgspec.json.encode(entry) + b"\n"
         if self._findings_bytes + len(line) > FINDINGS_LIMIT_BYTES:
             return
         self._findings_bytes += len(line)

@@ -7,6 +7,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from datetime import datetime, timezone
 from typing import Protocol
 
 from aidiag.collectors.collector import Clock
@@ -15,6 +16,7 @@ from aidiag.collectors.signal import Registry
 from aidiag.diagnose.job.ledger import Change, Ledger
 from aidiag.diagnose.report.model import JobFacts, RankRow, Unknown
 from aidiag.diagnose.report.questions import questions
+from aidiag.diagnose.report.terminal import blames
 from aidiag.diagnose.sidecar.latest import Latest
 from aidiag.diagnose.sidecar.ranks import rank_rows
 from aidiag.diagnose.sidecar.snapshot import Snapshot
@@ -22,6 +24,7 @@ from aidiag.rules.causes import arrange, links_of
 from aidiag.rules.engine import Tracker, judge
 from aidiag.rules.finding import Finding
 from aidiag.rules.model import Rule
+from aidiag.rules.waivers import Waiver, waiver_for
 from aidiag.rules.window import Window
 
 TICK_SECONDS = 1.0
@@ -68,7 +71,9 @@ class Sidecar:
         tracker: Tracker,
         outputs: Sequence[Output] = (),
         job: Callable[[], JobFacts] = JobFacts,
+        waivers: Sequence[Waiver] = (),
     ) -> None:
+        self._waivers = tuple(waivers)
         self._host, self._clock, self._registry, self._source = host, clock, registry, source
         self._rules, self._tracker, self._outputs, self._job = tuple(rules), tracker, tuple(outputs), job
         self._severities = {rule.id: rule.severity for rule in rules}
@@ -118,7 +123,7 @@ class Sidecar:
             self._take(observation)
         self._latest.expire(now)
         judgements = judge(self._rules, self._window, now)
-        findings = self._tracker.update(judgements, now, final=final)
+        findings = [self._waived(one, unix) for one in self._tracker.update(judgements, now, final=final)]
         changes = self._ledger.update(findings, now)
         roots, consequences = arrange(findings, self._links)
         snapshot = Snapshot(
@@ -155,6 +160,18 @@ class Sidecar:
     def ranks(self, unix_offset: float) -> tuple[RankRow, ...]:
         """How far each rank in view has got."""
         return rank_rows(self._latest.ranks(), unix_offset)
+
+    def _waived(self, finding: Finding, unix: float) -> Finding:
+        """The finding, as information where an operator has waived it for all whom it blames: shown, never alarming."""
+        targets = blames(finding)
+        today = datetime.fromtimestamp(unix, timezone.utc).date()
+        covering = [waiver_for(self._waivers, finding.rule, target, today) for target in targets]
+        if not self._waivers or None in covering:
+            return finding
+        waiver = covering[0]
+        assert waiver is not None
+        title = f"{finding.title} (waived until {waiver.until}: {waiver.reason})"
+        return replace(finding, severity="info", title=title)
 
     def _take(self, observation: Observation) -> None:
         if isinstance(observation, Event) and observation.time is not None and observation.time < self._since:

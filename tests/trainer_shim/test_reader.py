@@ -163,6 +163,31 @@ def test_the_ring_of_steps_goes_round(path: Path) -> None:
     assert list(range(1300 - 510, 1301)) == numbers
 
 
+def test_steps_behind_the_last_state(path: Path) -> None:
+    """Where steps are too short for a state each, the step items bring the last state up to the last step."""
+    timeline = written(path)
+    for step in range(6, 10):
+        timeline.enter(layout.FORWARD, timeline.clock())
+        timeline.clock.now += 50_000  # type: ignore[attr-defined]
+        timeline.batches += 1
+        timeline.tell_loss(1 / step)
+        if step == 8:
+            timeline.end_step(timeline.clock(), skipped=True)
+        else:
+            timeline.optimizer_ended(1, timeline.clock())
+    record = read_record(str(path))
+
+    assert (8, 1, 9) == (record.state.steps, record.state.steps_skipped, record.state.batches)
+    assert (1 / 9, "other") == (record.state.loss, record.state.phase)
+    assert record.state.last_step_end == record.steps[-1].end == record.state.monotonic
+    assert record.state.last_step_seconds == pytest.approx(record.steps[-1].seconds)
+    assert record.state.phase_seconds == record.steps[-1].spent_seconds
+    assert list(range(1, 10)) == [step.number for step in record.steps]
+    with RecordReader(str(path)) as reader:
+        again = reader.read(steps_after=8)
+    assert ([9], record.state) == ([step.number for step in again.steps], again.state)
+
+
 def test_a_second_optimizer_extends_its_step(path: Path) -> None:
     """A step that went on after it was written is written anew, and is one step."""
     timeline = written(path, steps=1)
@@ -250,7 +275,9 @@ def test_a_longer_payload_is_read(path: Path) -> None:
     payload = layout.STATE_HEAD.pack(
         timeline.clock(), 0, 0, 77, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, layout.TRAINING, layout.OTHER, 0, 0.0, 0.0
     )
-    timeline.writer.state(payload + timeline.memory + layout.SPENT.pack(*timeline.spent) + b"future" * 5)
+    payload += layout.MEMORY.pack(*timeline.memory) + layout.SPENT.pack(*timeline.spent) + b"future" * 5
+    section = layout.SECTIONS[layout.STATE]
+    timeline.writer._put(section, 800 % section.slots, 800, payload)
 
     assert 77 == read_record(str(path)).state.steps
 

@@ -110,11 +110,11 @@ def test_an_optimizer_a_parameter_is_one_step(trainer: Trainer) -> None:
             self.notes = 0
             self.close = trainer.timeline.writer.close
 
-        def step(self, number: int, payload: bytes) -> None:
+        def step(self, number: int, *fields: float) -> None:
             """Count and write."""
             nonlocal written
             written += 1
-            step(number, payload)
+            step(number, *fields)
 
     trainer.timeline.writer = Counting()  # type: ignore[assignment]
     for _ in range(3):

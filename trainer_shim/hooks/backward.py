@@ -1,13 +1,17 @@
 """Backward passes: where they begin, where their own work ends, and what is then waited for.
 
-A pre-hook on the graph node that made the root's output tells the beginning. There it queues a callback of the
-autograd engine, which runs when the last gradient is there. Gradient reducers (DDP) queue a callback of their own
-during the pass, which waits for the collectives that are still under way. Ours stands before it in the queue, and adds
-one behind it: between the two lies the communication that the backward pass did not hide.
+`torch.autograd.backward` tells beginning and end; all that trainers usually call leads there. A trainer that goes
+around it (pipeline engines that call the autograd engine themselves) is noticed by backward passes that do not come,
+and watched through its graphs: a pre-hook on the node that made a root's output tells the beginning, and an engine
+callback that is queued there tells the end.
+
+Within a pass, reducers (DDP) queue an engine callback that waits for the collectives that are still under way. A
+callback of ours that is queued before it runs when the last gradient is there: from then on the pass only communicates.
 """
 
 from __future__ import annotations
 
+from _thread import get_ident
 from typing import TYPE_CHECKING, Any
 
 from .. import layout
@@ -18,6 +22,8 @@ if TYPE_CHECKING:
     from ..timeline import Timeline
     from .loaders import LoaderHook
 
+MISSED_STEPS = 3
+"""Steps with a forward and without a backward pass after which graphs are watched."""
 NODES_LIMIT = 4
 """Outputs of one forward that are watched."""
 _DEPTH_LIMIT = 2
@@ -25,7 +31,7 @@ _ITEMS_LIMIT = 32
 
 
 class BackwardHook(Hook):
-    """One for all roots. Its calls come from whichever thread runs the backward pass, while the trainer's waits."""
+    """One for all roots. Calls from within a pass come from whichever thread runs it, while the trainer's waits."""
 
     name = "backward"
 
@@ -36,24 +42,124 @@ class BackwardHook(Hook):
         """Collectives are to be expected at the end of a backward pass."""
         self._tensor = torch.Tensor
         self._engine = torch.autograd.Variable._execution_engine
-        self._under_way = False
-        self._begins = self.begins  # one object for all graphs
+        self._depth = 0
+        self._awaited = False
+        self._missed = 0
+        self._by_graph = False
+        self._queued = False
+        self._enters = self.enters  # one object for all graphs
 
-    def watch(self, output: Any) -> None:
-        """Watch for the backward pass through the output of a root's forward."""
-        self._under_way = False
-        if compiles_backward():
-            return
-        if isinstance(output, self._tensor):
-            node = output.grad_fn
-            if node is not None:
-                node.register_prehook(self._begins)
-            return
-        for tensor in self._tensors(output):
-            tensor.grad_fn.register_prehook(self._begins)
+    # the call
 
-    def _tensors(self, output: Any) -> list[Any]:
-        """The first few tensors with a gradient in an output: in sequences, mappings (the loss first), data classes."""
+    def begins(self) -> bool:
+        """torch.autograd.backward is called; False when the call is not to be charged."""
+        try:
+            timeline = self.timeline
+            if self._depth or get_ident() != timeline.thread:
+                return False
+            now = timeline.clock()
+            self._awaited = self._queued = False
+            self._depth = 1
+            if not timeline.claimed:
+                timeline.enter(layout.BACKWARD, now)
+            timeline.overhead += timeline.clock() - now
+            return True
+        except Exception as error:
+            self.failed(error)
+            return False
+
+    def ended(self) -> None:
+        """The call has returned, or raised."""
+        self._depth = 0
+        try:
+            timeline = self.timeline
+            now = timeline.clock()
+            timeline.leave(now)
+            timeline.overhead += timeline.clock() - now
+        except Exception as error:
+            self.failed(error)
+
+    # within the pass
+
+    def gradient(self, _parameter: Any) -> None:
+        """A parameter that is among the first to get its gradient has got it: be told when the last one has."""
+        if not self.live or self._queued or not self._depth or not self.distributed:
+            return
+        try:
+            self._engine.queue_callback(self.computed)
+            self._queued = True
+        except Exception as error:
+            self.failed(error)
+
+    def computed(self) -> None:
+        """All gradients are computed; what the reducers wait for comes next."""
+        self._queued = False
+        if not self.live:
+            return
+        try:
+            timeline = self.timeline
+            now = timeline.clock()
+            if timeline.phase != layout.BACKWARD:
+                return
+            if self.distributed:
+                if not self._depth:
+                    self._engine.queue_callback(self.reduced)
+                self._loaders.own_work_done()
+                timeline.enter(layout.COMM, now)
+            else:
+                timeline.leave(now)
+            timeline.overhead += timeline.clock() - now
+        except Exception as error:
+            self.failed(error)
+
+    # trainers that go around the call
+
+    def forward_ended(self, output: Any) -> None:
+        """A root's forward with gradients has ended: a backward pass may follow."""
+        self._awaited = True
+        if self._by_graph:
+            self._queued = False
+            for node in self._nodes(output):
+                node.register_prehook(self._enters)
+
+    def step_ended(self) -> None:
+        """A step has ended; without a backward pass seen, three in a row are watched by their graphs from now on."""
+        if not self._awaited:
+            self._missed = 0
+            return
+        self._missed += 1
+        if self._missed == MISSED_STEPS and not compiles_backward():
+            self._by_graph = True
+
+    def enters(self, _gradients: Any) -> None:
+        """A backward pass that nobody has announced reaches the root's output."""
+        if not self.live or self._depth or self._queued:
+            return
+        try:
+            timeline = self.timeline
+            now = timeline.clock()
+            self._engine.queue_callback(self.computed)
+            self._queued = True
+            self._awaited = False
+            if not timeline.claimed:
+                timeline.enter(layout.BACKWARD, now)
+            timeline.overhead += timeline.clock() - now
+        except Exception as error:
+            self.failed(error)
+
+    def reduced(self) -> None:
+        """The reducers are done."""
+        if not self.live:
+            return
+        try:
+            timeline = self.timeline
+            if timeline.phase == layout.COMM:
+                timeline.leave(timeline.clock())
+        except Exception as error:
+            self.failed(error)
+
+    def _nodes(self, output: Any) -> list[Any]:
+        """The graph nodes of the first few tensors in an output: of sequences, mappings (the loss first), data classes."""
         found: list[Any] = []
         waiting = [(output, 0)]
         for _ in range(_ITEMS_LIMIT):
@@ -61,65 +167,12 @@ class BackwardHook(Hook):
                 break
             value, depth = waiting.pop(0)
             if isinstance(value, self._tensor):
-                if value.grad_fn is not None:
-                    found.append(value)
-                    if depth == 0:
-                        break
+                node = value.grad_fn
+                if node is not None:
+                    found.append(node)
             elif depth <= _DEPTH_LIMIT:
                 waiting.extend((part, depth + 1) for part in _parts(value))
         return found
-
-    def begins(self, _gradients: Any) -> None:
-        """A backward pass reaches the root's output."""
-        if not self.live:
-            return
-        try:
-            if self._under_way:
-                return
-            timeline = self.timeline
-            now = timeline.clock()
-            self._engine.queue_callback(self.computed)
-            self._under_way = True
-            if not timeline.claimed:
-                timeline.enter(layout.BACKWARD, now)
-            timeline.overhead += timeline.clock() - now
-        except Exception as error:
-            self.failed(error)
-
-    def computed(self) -> None:
-        """All gradients are computed; what the reducers wait for comes next."""
-        if not self.live:
-            return
-        try:
-            timeline = self.timeline
-            now = timeline.clock()
-            if timeline.phase != layout.BACKWARD:
-                self._under_way = False
-                return
-            if self.distributed:
-                self._engine.queue_callback(self.reduced)
-                self._loaders.own_work_done()
-                timeline.enter(layout.COMM, now)
-            else:
-                self._under_way = False
-                timeline.leave(now)
-            timeline.overhead += timeline.clock() - now
-        except Exception as error:
-            self.failed(error)
-
-    def reduced(self) -> None:
-        """The reducers are done."""
-        self._under_way = False
-        if not self.live:
-            return
-        try:
-            timeline = self.timeline
-            now = timeline.clock()
-            if timeline.phase == layout.COMM:
-                timeline.leave(now)
-            timeline.overhead += timeline.clock() - now
-        except Exception as error:
-            self.failed(error)
 
 
 def _parts(value: Any) -> list[Any]:

@@ -15,6 +15,7 @@ from .memory import gpu_of
 
 if TYPE_CHECKING:
     from ..timeline import Timeline
+    from .backward import BackwardHook
     from .discovery import RootDiscovery
     from .group import GroupHook
     from .memory import MemoryHook
@@ -39,9 +40,10 @@ class TorchHooks:
         probe = tracing_probe(torch)
         root = RootHook(timeline, torch, probe or (lambda: False), common.loaders, common.evaluation, backward)
         self.torch = torch
+        self.backward: BackwardHook = backward
         self.discovery: RootDiscovery = RootDiscovery(timeline, torch, root, common.evaluation)
         self.discovery.live = probe is not None  # without it a hook could not tell that it is being traced
-        self.steps: StepHook = StepHook(timeline, common.loaders, common.evaluation, self.discovery)
+        self.steps: StepHook = StepHook(timeline, common.loaders, common.evaluation, self.discovery, backward)
         self.scaler: ScalerHook = ScalerHook(timeline, self.steps)
         self.memory: MemoryHook = MemoryHook(timeline, torch)
         self.group: GroupHook = GroupHook(timeline, torch, backward, common.learned)

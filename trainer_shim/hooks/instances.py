@@ -16,6 +16,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
 from .. import layout
+from .compiling import compiles_backward
 
 if TYPE_CHECKING:
     from .roots import RootHook
@@ -76,6 +77,19 @@ class _After(InstanceHook):
             self._hook.after(module, output)
 
 
+class _Gradient(InstanceHook):
+    """A hook on a parameter."""
+
+    def __init__(self, hook: RootHook, parameter: Any) -> None:
+        super().__init__(parameter, hook.is_compiling)
+        self._backward = hook.backward
+
+    def __call__(self, parameter: Any) -> None:
+        if self._is_compiling():
+            return
+        self._backward.gradient(parameter)
+
+
 class HookedRoots:
     """The modules that carry the hooks of a session, held weakly, with a way to take the hooks off for a while."""
 
@@ -104,6 +118,8 @@ class HookedRoots:
             self._handles.append(module.register_forward_hook(_After(hook, module)))
             if inner is not None:
                 self._handles.append(inner.register_forward_pre_hook(_BeforeInner(hook, inner)))
+            for parameter in _reduced_parameters(module):
+                self._handles.append(parameter.register_post_accumulate_grad_hook(_Gradient(hook, parameter)))
 
     def take_off(self) -> None:
         """Remove the hooks, as if they had never been there."""
@@ -123,6 +139,19 @@ def synchronised_module(module: Any) -> Optional[Any]:
         return None
     inner = getattr(module, "module", None)
     return inner if getattr(inner, "_compiled_call_impl", None) is None else None
+
+
+def _reduced_parameters(module: Any) -> list[Any]:
+    """The parameters of a DistributedDataParallel that will most likely be the first and the last to get gradients.
+
+    Either of them gets its own before the reducer knows that it was the last one. None where the backward pass may be
+    compiled, which would draw the hooks in, and in a torch that has no such hooks.
+    """
+    wrapper = getattr(module, "_orig_mod", module)
+    if type(wrapper).__name__ != "DistributedDataParallel" or compiles_backward():
+        return []
+    trained = [p for p in wrapper.parameters() if p.requires_grad and hasattr(p, "register_post_accumulate_grad_hook")]
+    return list({id(p): p for p in (trained[-1:] + trained[:1])}.values())
 
 
 class _CountBefore(InstanceHook):

@@ -34,7 +34,7 @@ class RootHook(Hook):
         self._is_grad_enabled = torch.is_grad_enabled
         self._loaders = loaders
         self._evaluation = evaluation
-        self._backward = backward
+        self.backward = backward
         self._inside = 0
         """The root whose forward runs, as its id; 0 for none."""
         self._charged = False
@@ -84,7 +84,7 @@ class RootHook(Hook):
             now = timeline.clock()
             self._inside = 0
             if self._charged:
-                self._backward.watch(output)
+                self.backward.forward_ended(output)
             timeline.leave(now)
             timeline.overhead += timeline.clock() - now
         except Exception as error:

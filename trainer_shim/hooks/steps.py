@@ -11,6 +11,7 @@ from .hook import Hook
 
 if TYPE_CHECKING:
     from ..timeline import Timeline
+    from .backward import BackwardHook
     from .discovery import RootDiscovery
     from .evaluation import EvaluationWatch
     from .loaders import LoaderHook
@@ -26,12 +27,18 @@ class StepHook(Hook):
     name = "step"
 
     def __init__(
-        self, timeline: Timeline, loaders: LoaderHook, evaluation: EvaluationWatch, discovery: RootDiscovery
+        self,
+        timeline: Timeline,
+        loaders: LoaderHook,
+        evaluation: EvaluationWatch,
+        discovery: RootDiscovery,
+        backward: BackwardHook,
     ) -> None:
         super().__init__(timeline)
         self._loaders = loaders
         self._evaluation = evaluation
         self._discovery = discovery
+        self._backward = backward
         self._known: set[int] = set()
         self._outer: Optional[int] = None
         self.calls = 0
@@ -77,6 +84,7 @@ class StepHook(Hook):
                 self._known.add(key)
                 self._discovery.optimizer_found(optimizer)
             self._discovery.step_ended()
+            self._backward.step_ended()
             timeline.overhead += timeline.clock() - now
         except Exception as error:
             self.failed(error)

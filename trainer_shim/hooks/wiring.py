@@ -52,6 +52,7 @@ class Wiring:
         for name in ("torch.distributed.checkpoint", "torch.distributed.checkpoint.state_dict_saver"):
             for function in ("save", "async_save"):
                 self._replace(sys.modules.get(name), "", function, self._checkpoint)
+        self._replace(sys.modules.get("torch.autograd"), "", "backward", self._backward)
         for name in ("torch.amp.grad_scaler", "torch.cuda.amp.grad_scaler"):
             self._replace(sys.modules.get(name), "GradScaler", "update", self._scaler)
         # these refuse modules with hooks, or would compile our hooks with the module
@@ -161,6 +162,23 @@ class Wiring:
                 hooks.checkpoints.ended(before)
 
         return save
+
+    def _backward(self, original: Any) -> Any:
+        session, is_compiling = self._session, self._is_compiling
+
+        def backward(*arguments: Any, **named: Any) -> Any:
+            if is_compiling():
+                return original(*arguments, **named)
+            hooks = session.hooks
+            watch = None if hooks is None or hooks.torch is None else hooks.torch.backward
+            if watch is None or not watch.live or not watch.begins():
+                return original(*arguments, **named)
+            try:
+                return original(*arguments, **named)
+            finally:
+                watch.ended()
+
+        return backward
 
     def _scaler(self, original: Any) -> Any:
         session = self._session

@@ -119,7 +119,7 @@ def test_loaders_and_memory(collector: TrainerCollector, trainer: Callable[..., 
         counts = layout.LOADER_COUNTS.pack(2_000_000_000, 0, 7, 1, 4, queue)
         one.writer.loader(index, counts + layout.LOADER_FACTS.pack(name.encode(), b"D", 2, 0, layout.ROLE_TRAINING))
     one.timeline.loaders = 3
-    one.timeline.memory = layout.MEMORY.pack(100, 200, 300, layout.UNKNOWN, 0, 0)
+    one.timeline.memory = (100, 200, 300, layout.UNKNOWN, 0, 0)
     one.timeline.write_state(one.now)
     view = View(collector)
 

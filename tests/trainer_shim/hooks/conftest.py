@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,8 @@ def trainer(memory_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Tr
     """A trainer that has attached, and lets go of torch at the end."""
     monkeypatch.setenv("AIDIAG_DIR", str(memory_folder))
     monkeypatch.setenv("AIDIAG_JOB_ID", "test")
+    if "torch._dynamo.utils" in sys.modules:  # what earlier tests have compiled keeps the shim away from modules
+        sys.modules["torch._dynamo.utils"].counters.clear()
     session.__init__()  # type: ignore[misc] # a process has one session: this one starts anew
     assert shim.attach(), session.reason
     yield Trainer(memory_folder, session)

@@ -69,10 +69,32 @@ OUTPUTS = {
 def test_backward_is_found_in_any_output(trainer: Any, kind: str) -> None:
     """Whatever a model returns, its forward and its backward pass are told apart."""
     output, loss = OUTPUTS[kind]
-    train(Model(output), loss=loss)
+    trainer.hooks.torch.backward._by_graph = True
+    module = Model(output)
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.01)
+    for _ in range(4):
+        value = loss(module(X))
+        torch.autograd.Variable._execution_engine.run_backward((value,), (torch.ones_like(value),), False, False, (), True, True)
+        optimizer.step()
     phases = trainer.record().steps[-1].phases
 
     assert {"forward", "backward", "optimizer", "other"} == set(phases)
+
+
+def test_a_backward_pass_that_goes_around_the_call(trainer: Any) -> None:
+    """A trainer that calls the autograd engine itself (pipeline engines do) is noticed, and its passes are found by
+    their graphs.
+    """
+    module = Model()
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.01)
+    for _ in range(8):
+        loss = module(X).sum()
+        torch.autograd.Variable._execution_engine.run_backward((loss,), (torch.ones_like(loss),), False, False, (), True, True)
+        optimizer.step()
+    record = trainer.record()
+
+    assert {"forward", "backward", "optimizer", "other"} == set(record.steps[-1].phases)
+    assert "backward" not in record.steps[3].phases
 
 
 def test_a_large_model_has_hooks_on_its_root_alone(trainer: Any) -> None:

@@ -20,10 +20,10 @@ from aidiag.trainer_shim.record import RecordError, read_record
 from aidiag.trainer_shim.writer import RecordWriter
 
 
-def state(n: int) -> bytes:
-    """A state that is n all over."""
-    head = layout.STATE_HEAD.pack(n, n, n, n, 0, n, n, n, n, 1, 0, 0, 0, 1, layout.TRAINING, layout.OTHER, 3, n, n)
-    return head + layout.MEMORY.pack(*[n] * 6) + layout.SPENT.pack(*[n] * len(layout.PHASES))
+def state(n: int) -> tuple[int, ...]:
+    """The fields of a state that is n all over."""
+    head = (n, n, n, n, 0, n, n, n, n, 1, 0, 0, 0, 1, layout.TRAINING, layout.OTHER, 3, n, n)
+    return (*head, *[n] * 6, *[n] * len(layout.PHASES))
 
 
 def write(environ: dict[str, str], acknowledge: int) -> None:
@@ -33,16 +33,16 @@ def write(environ: dict[str, str], acknowledge: int) -> None:
     writer = RecordWriter(fd)
     told = {**identity.identity({}, "/"), **identity.process_identity(here)}
     writer.identity(told)
-    writer.state(state(1))
+    writer.state(*state(1))
     writer.publish()
     os.write(acknowledge, path.encode() + b"\n")
     n = 1
     while True:
         n += 1
         writer.stamp(layout.OTHER, n)
-        writer.step(n, layout.STEP_HEAD.pack(n, n, n & 0xFFFFFFFF, 0, 0) + layout.SPENT.pack(*[n] * len(layout.PHASES)))
+        writer.step(n, n, n, n & 0xFFFFFFFF, layout.STEP_LOSS, 0, *[n] * len(layout.PHASES))
         writer.loader(0, layout.LOADER_COUNTS.pack(n, n, n, n, n, -1) + layout.LOADER_FACTS.pack(b"l", b"k", 0, 0, 1))
-        writer.state(state(n))
+        writer.state(*state(n))
         if n % 16 == 0:
             os.write(acknowledge, struct.pack("<I", n))
 
@@ -54,10 +54,11 @@ def problem(path: str, least: int) -> str:
     except RecordError as error:
         return f"no record: {error.code} {error}"
     now = record.state
-    numbers = {now.steps, now.batches, now.memory_peak_bytes, round(now.overhead_seconds * 1e9), int(now.loss or 0)}
-    numbers |= {round(value * 1e9) for value in now.phase_seconds.values()}
-    if len(numbers) != 1:
-        return f"torn state {numbers}"
+    # Steps that ended after the last state bring it up to themselves; what they do not hold is as of the state.
+    of_state = {now.memory_allocated_bytes, now.memory_peak_bytes, round(now.overhead_seconds * 1e9)}
+    of_steps = {now.steps, now.batches, int(now.loss or 0)} | {round(s * 1e9) for s in now.phase_seconds.values()}
+    if len(of_state) != 1 or len(of_steps) != 1 or not max(of_state) <= max(of_steps):
+        return f"torn state {of_state} {of_steps}"
     if now.steps < least:
         return f"state {now.steps} lies behind {least}"
     for step in record.steps:
