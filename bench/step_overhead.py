@@ -299,11 +299,7 @@ def main() -> None:
         automatic = results["traceml"]["paired"]["cost"]
     print("cheaper than TraceML")
     print(
-<<<<<<< HEAD
-        f"  its automatic mode {automatic / cost:.0f} x (wanted {TIMES_CHEAPER}), manual {TRACEML_MANUAL_NS / cost:.0f} x"
-=======
         f"  its automatic mode {automatic / cost:.0f} × (wanted {TIMES_CHEAPER}), manual {TRACEML_MANUAL_NS / cost:.0f} ×"
->>>>>>> shim
     )
     if options.json:
         options.json.write_text(json.dumps(results))

@@ -73,8 +73,10 @@ def test_backward_is_found_in_any_output(trainer: Any, kind: str) -> None:
     module = Model(output)
     optimizer = torch.optim.SGD(module.parameters(), lr=0.01)
     for _ in range(4):
-        value = loss(module(X))
-        torch.autograd.Variable._execution_engine.run_backward((value,), (torch.ones_like(value),), False, False, (), True, True)
+        value = loss(module(X))  # type: ignore[no-untyped-call] # a lambda
+        torch.autograd.Variable._execution_engine.run_backward(
+            (value,), (torch.ones_like(value),), False, False, (), True, True
+        )
         optimizer.step()
     phases = trainer.record().steps[-1].phases
 
@@ -89,7 +91,9 @@ def test_a_backward_pass_that_goes_around_the_call(trainer: Any) -> None:
     optimizer = torch.optim.SGD(module.parameters(), lr=0.01)
     for _ in range(8):
         loss = module(X).sum()
-        torch.autograd.Variable._execution_engine.run_backward((loss,), (torch.ones_like(loss),), False, False, (), True, True)
+        torch.autograd.Variable._execution_engine.run_backward(
+            (loss,), (torch.ones_like(loss),), False, False, (), True, True
+        )
         optimizer.step()
     record = trainer.record()
 
