@@ -1,0 +1,177 @@
+"""The sidecar's loop: observations in, verdict out, and nothing that fails around it ends it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import date
+from pathlib import Path
+
+import msgspec
+
+from aidiag.collectors import registry
+from aidiag.collectors.observation import Event, Observation, Sample
+from aidiag.collectors.subject import host, rank
+from aidiag.diagnose.job.folder import HostFolder
+from aidiag.diagnose.job.ledger import Change
+from aidiag.diagnose.report.model import Unknown
+from aidiag.diagnose.sidecar.folder_output import FolderOutput
+from aidiag.diagnose.sidecar.loop import Sidecar
+from aidiag.diagnose.sidecar.snapshot import Snapshot
+from aidiag.rules.engine import Tracker
+from aidiag.rules.loader import load_rules
+from aidiag.rules.waivers import Waiver
+
+RULE = """\
+id: too_hot
+cause: planted
+title: Too hot
+severity: warning
+scope: host
+let: {busy: host_memory_available_bytes}
+when: busy < 1GiB
+summary: "{who} has {busy:bytes} left"
+why: because
+remedy: [{do: wait}]
+tests:
+  - {name: fires, series: {'host_memory_available_bytes{host="a"}': 1x60}, at: 30s, expect: {hosts: [a]}}
+  - {name: quiet, series: {'host_memory_available_bytes{host="a"}': 9999999999x60}, at: 30s, expect: quiet}
+  - {name: undecided, absent: [{signal: host_memory_available_bytes, host: a, reason: hidden}], at: 30s, expect: undecided}
+"""
+
+
+class Clock:
+    """A clock that the test turns."""
+
+    now = 1_000.0
+
+    def monotonic(self) -> float:
+        """Seconds."""
+        return self.now
+
+    def unix(self) -> float:
+        """Seconds since 1970: a million more."""
+        return self.now + 1_000_000.0
+
+
+class Source:
+    """Hands on what the test put in."""
+
+    def __init__(self) -> None:
+        self.waiting: list[Observation] = []
+
+    def poll(self) -> Sequence[Observation]:
+        """Everything once."""
+        taken, self.waiting = self.waiting, []
+        return taken
+
+    def gaps(self) -> Sequence[Unknown]:
+        """One gap."""
+        return (Unknown("gpu", "no answer"),)
+
+
+class Broken:
+    """An output that always fails."""
+
+    def write(self, snapshot: Snapshot, changes: Sequence[Change], events: Iterable[Event]) -> None:
+        """Fail."""
+        raise OSError("disk full")
+
+
+def make(tmp_path: Path, *, waivers: Sequence[Waiver] = ()) -> tuple[Sidecar, Source, Clock, HostFolder]:
+    """A sidecar with one rule, a broken output and a folder."""
+    tmp_path.mkdir(exist_ok=True)
+    (tmp_path / "too_hot.yaml").write_text(RULE)
+    book = load_rules([tmp_path / "too_hot.yaml"], registry(), built_in=False)
+    assert not book.errors, book.errors
+    clock, source = Clock(), Source()
+    folder = HostFolder(tmp_path / "job" / "a")
+    folder.path.mkdir(parents=True)
+    sidecar = Sidecar(
+        host="a",
+        clock=clock,
+        registry=registry(),
+        rules=book.rules,
+        source=source,
+        tracker=Tracker(1_000_000.0, "en", "j"),
+        outputs=(Broken(), FolderOutput(folder, "j", clock)),
+        waivers=waivers,
+    )
+    return sidecar, source, clock, folder
+
+
+def memory(value: float, time: float, name: str = "a") -> Sample:
+    """A reading of free memory."""
+    return Sample("host_memory_available_bytes", host(name), value, time)
+
+
+def test_finding_comes_and_goes(tmp_path: Path) -> None:
+    """A fault is raised, stays in the ledger after it went, and both are written down with evidence that is true."""
+    sidecar, source, clock, folder = make(tmp_path)
+    source.waiting = [memory(1e6, clock.now)]
+    first = sidecar.tick()
+    clock.now += 5.0
+    source.waiting = [memory(1e12, clock.now)]
+    second = sidecar.tick()
+
+    assert [["too_hot"], []] == [[finding.rule for finding in shot.findings] for shot in (first, second)]
+    assert ["too_hot"] == [finding.rule for finding in sidecar.every_finding()]
+    lines = [msgspec.json.decode(line) for line in folder.findings.read_bytes().splitlines()]
+    assert ["raised", "cleared"] == [line["event"] for line in lines]
+    (item, *_) = lines[0]["finding"]["evidence"]
+    assert "a/evidence.txt" == item["source"]
+    assert item["text"] in folder.evidence.read_text().splitlines()[item["line"] - 1]
+
+
+def test_stale_reading_is_not_fresh(tmp_path: Path) -> None:
+    """A reading that nobody renews leaves the metrics, and its rule cannot be judged any more."""
+    sidecar, source, clock, _ = make(tmp_path)
+    source.waiting = [memory(1e12, clock.now)]
+    fresh = sidecar.tick()
+    clock.now += 300.0
+    stale = sidecar.tick()
+
+    assert 1 == len(fresh.samples)
+    assert () == stale.samples
+    assert {"too_hot"} == stale.undecided
+
+
+def test_old_events_do_not_count(tmp_path: Path) -> None:
+    """What the kernel's log still holds from long before the start is passed over."""
+    sidecar, source, clock, _ = make(tmp_path)
+    someone = rank(0, host="a", job="j")
+    source.waiting = [Event("rank_exited", someone, clock.now - 900.0), Event("rank_exited", someone, clock.now)]
+    sidecar.tick()
+
+    assert 1 == len(sidecar.events)
+
+
+def test_other_hosts_readings_are_not_exported(tmp_path: Path) -> None:
+    """What a peer shared is judged, and not served as this host's."""
+    sidecar, source, clock, _ = make(tmp_path)
+    source.waiting = [memory(1e6, clock.now, "b")]
+    shot = sidecar.tick()
+
+    assert () == shot.samples
+    assert [("b",)] == [finding.culprit.hosts for finding in shot.findings if finding.culprit]
+
+
+def test_waived_finding_is_shown_and_does_not_alarm(tmp_path: Path) -> None:
+    """A waiver turns a finding into information with its reason, until its last day."""
+    for until, severity in ((date(2000, 1, 1), "info"), (date(1970, 1, 2), "warning")):
+        sidecar, source, clock, _ = make(tmp_path / severity, waivers=[Waiver("too_hot", "a", until, "known")])
+        source.waiting = [memory(1e6, clock.now)]
+        (finding,) = sidecar.tick().findings
+
+        assert severity == finding.severity
+        assert ("known" in finding.title) is (severity == "info")
+
+
+def test_gaps_and_health_are_told(tmp_path: Path) -> None:
+    """What cannot be seen is in the snapshot, and the loop says whether it turns."""
+    sidecar, _, clock, _ = make(tmp_path)
+    shot = sidecar.tick()
+
+    assert (Unknown("gpu", "no answer"),) == shot.unknown
+    assert sidecar.alive()
+    clock.now += 120.0
+    assert not sidecar.alive()
