@@ -96,7 +96,7 @@ def test_a_rank_is_told(collector: TrainerCollector, trainer: Callable[..., Any]
     assert 0.0 == pytest.approx(view.value("step_idle_seconds", 2), abs=1e-6)
     assert 2.5 == view.value("loss", 2)
     assert view.value("torch_memory_peak_bytes", 2) is None
-    assert 1 == view.value("rank_info", 2, gpu="5", launcher="torchrun", local_rank="2", framework="python")
+    assert 1 == view.value("rank_info", 2, gpu="5", launcher="torchrun", local_rank="2")
     assert abs(view.value("step_last_end_timestamp_seconds", 2) - time.time()) < 60
     assert ("other", 0) == (view.value("rank_phase", 2), view.value("shim_hook_errors_total", 2))
 

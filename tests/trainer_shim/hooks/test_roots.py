@@ -8,6 +8,7 @@ import pickle
 import subprocess
 import sys
 from collections import namedtuple
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,7 +56,7 @@ def train(module: Any, steps: int = 4, loss: Any = lambda y: y.sum(), call: Any 
 
 
 Pair = namedtuple("Pair", "hidden loss")
-OUTPUTS = {
+OUTPUTS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     "tensor": (lambda y: y, lambda y: y.sum()),
     "tuple": (lambda y: (X, y, None), lambda y: y[1].sum()),
     "named tuple": (lambda y: Pair(X, y.sum()), lambda y: y.loss),
@@ -74,7 +75,9 @@ def test_backward_is_found_in_any_output(trainer: Any, kind: str) -> None:
     optimizer = torch.optim.SGD(module.parameters(), lr=0.01)
     for _ in range(4):
         value = loss(module(X))
-        torch.autograd.Variable._execution_engine.run_backward((value,), (torch.ones_like(value),), False, False, (), True, True)
+        torch.autograd.Variable._execution_engine.run_backward(
+            (value,), (torch.ones_like(value),), False, False, (), True, True
+        )
         optimizer.step()
     phases = trainer.record().steps[-1].phases
 
@@ -89,7 +92,9 @@ def test_a_backward_pass_that_goes_around_the_call(trainer: Any) -> None:
     optimizer = torch.optim.SGD(module.parameters(), lr=0.01)
     for _ in range(8):
         loss = module(X).sum()
-        torch.autograd.Variable._execution_engine.run_backward((loss,), (torch.ones_like(loss),), False, False, (), True, True)
+        torch.autograd.Variable._execution_engine.run_backward(
+            (loss,), (torch.ones_like(loss),), False, False, (), True, True
+        )
         optimizer.step()
     record = trainer.record()
 

@@ -55,7 +55,7 @@ def problem(path: str, least: int) -> str:
         return f"no record: {error.code} {error}"
     now = record.state
     # Steps that ended after the last state bring it up to themselves; what they do not hold is as of the state.
-    of_state = {now.memory_allocated_bytes, now.memory_peak_bytes, round(now.overhead_seconds * 1e9)}
+    of_state = {now.memory_allocated_bytes or 0, now.memory_peak_bytes or 0, round(now.overhead_seconds * 1e9)}
     of_steps = {now.steps, now.batches, int(now.loss or 0)} | {round(s * 1e9) for s in now.phase_seconds.values()}
     if len(of_state) != 1 or len(of_steps) != 1 or not max(of_state) <= max(of_steps):
         return f"torn state {of_state} {of_steps}"
