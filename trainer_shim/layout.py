@@ -77,7 +77,7 @@ NAME_BYTES = 64
 def _sections() -> tuple[Section, ...]:
     shapes = (
         (STATE, 512, 8),
-        (STAMP, 16, 2),
+        (STAMP, 64, 1),
         (IDENTITY, 12288, 2),
         (LOADER, 512, LOADERS * LOADER_COPIES),
         (STEP, 128, 512),
@@ -126,11 +126,13 @@ LOADER_FACTS = struct.Struct(f"<{NAME_BYTES}s{NAME_BYTES}sHHB")
 PID = struct.Struct("<I")
 LOADER_BYTES = LOADER_COUNTS.size + LOADER_FACTS.size
 
-STAMP_WORDS = struct.Struct("<QQ")
-"""A word with the phase in its 4 high bits and CLOCK_MONOTONIC nanoseconds below, and its complement."""
+STAMP_WORD = struct.Struct("<Q")
+"""One word that is stored at once: the phase in its 4 high bits and again in its 4 low bits, between them
+CLOCK_MONOTONIC nanoseconds without their 4 low bits."""
 STAMP_PHASE_SHIFT = 60
-STAMP_TIME_MASK = (1 << STAMP_PHASE_SHIFT) - 1
-ALL_ONES = (1 << 64) - 1
+STAMP_TIME_MASK = (1 << STAMP_PHASE_SHIFT) - 16
+STAMP_PHASES = tuple(phase << STAMP_PHASE_SHIFT | phase for phase in range(len(PHASES)))
+"""What a stamp of each phase holds beside the time."""
 
 
 def item_struct(*parts: struct.Struct) -> struct.Struct:
@@ -168,16 +170,15 @@ def header() -> bytes:
     return body + CRC.pack(zlib.crc32(body))
 
 
-def stamp(phase: int, monotonic_ns: int) -> bytes:
-    """The two words of a stamp: which phase the trainer entered, and when."""
-    word = phase << STAMP_PHASE_SHIFT | monotonic_ns & STAMP_TIME_MASK
-    return STAMP_WORDS.pack(word, word ^ ALL_ONES)
+def stamp(phase: int, monotonic_ns: int) -> int:
+    """The word that says which phase the trainer entered, and when."""
+    return STAMP_PHASES[phase] | monotonic_ns & STAMP_TIME_MASK
 
 
 def unstamp(item: bytes) -> Optional[tuple[int, int]]:
-    """Phase and nanoseconds of a stamp, None when it is torn or was never written."""
-    word, complement = STAMP_WORDS.unpack_from(item)
-    if word ^ complement != ALL_ONES:
-        return None
+    """Phase and nanoseconds of a stamp, None when it was never written or is made of two."""
+    (word,) = STAMP_WORD.unpack_from(item)
     phase = word >> STAMP_PHASE_SHIFT
-    return (phase, word & STAMP_TIME_MASK) if phase < len(PHASES) else None
+    if not word or phase != word & 0xF or phase >= len(PHASES):
+        return None
+    return phase, word & STAMP_TIME_MASK

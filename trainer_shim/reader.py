@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 FILE_BYTES_LIMIT = 4 << 20
 SECTIONS_LIMIT = 64
 ITEMS_LIMIT = 1 << 16
-STAMP_COUNT_LIMIT = 16
 TRIES = 64
 """Reads of a ring in which no slot was whole, before the record counts as busy."""
 STEPS_AHEAD = 128
@@ -34,7 +33,7 @@ _SECONDS_LIMIT = 1e12
 _LEAST_BYTES = {
     layout.IDENTITY: layout.FRAME_BYTES + 2,
     layout.STATE: layout.FRAME_BYTES + layout.STATE_BYTES,
-    layout.STAMP: layout.STAMP_WORDS.size,
+    layout.STAMP: layout.STAMP_WORD.size,
     layout.LOADER: layout.FRAME_BYTES + layout.LOADER_BYTES,
     layout.STEP: layout.FRAME_BYTES + layout.STEP_BYTES,
     layout.NOTE: layout.FRAME_BYTES + 2,
@@ -146,9 +145,8 @@ class RecordReader:
 
     @staticmethod
     def _check_section(section: layout.Section, file_bytes: int) -> None:
-        limit = STAMP_COUNT_LIMIT if section.kind == layout.STAMP else ITEMS_LIMIT
         if (
-            not 0 < section.slots <= limit
+            not 0 < section.slots <= ITEMS_LIMIT
             or section.item_bytes < _LEAST_BYTES[section.kind]
             or section.offset < layout.HEADER.size
             or section.place(section.slots) > file_bytes
@@ -194,7 +192,7 @@ class RecordReader:
         spent = layout.SPENT.unpack_from(payload, layout.STATE_HEAD.size + layout.MEMORY.size)
         if stage >= len(layout.STAGES) or phase >= len(layout.PHASES) or steps + skipped >= 1 << 62:
             raise RecordError("damaged", "the state holds numbers that no writer writes")
-        stamp = self._newest_stamp()
+        stamp = self._read_stamp()
         if stamp is not None and stamp[1] >= monotonic:
             phase, since = stamp
         heartbeat = max(monotonic, since)
@@ -226,15 +224,10 @@ class RecordReader:
         )
         return state, {"identity": identity, "notes": notes, "loaders": loaders}
 
-    def _newest_stamp(self) -> Optional[tuple[int, int]]:
+    def _read_stamp(self) -> Optional[tuple[int, int]]:
         section = self._sections[layout.STAMP]
-        data = self._pread(section.offset, section.item_bytes * section.slots)
-        size = section.item_bytes
-        whole = (
-            layout.unstamp(data[start : start + size])
-            for start in range(0, len(data) - layout.STAMP_WORDS.size + 1, size)
-        )
-        return max((stamp for stamp in whole if stamp is not None), key=lambda stamp: stamp[1], default=None)
+        data = self._pread(section.offset, layout.STAMP_WORD.size)
+        return layout.unstamp(data) if len(data) == layout.STAMP_WORD.size else None
 
     def _read_identity(self, version: int) -> Identity:
         known, identity = self._identity

@@ -198,6 +198,8 @@ def _refuse_unsupported() -> None:
     """Raise OffError where the shim's assumptions do not hold: Linux, and an interpreter lock."""
     if sys.platform != "linux":
         raise OffError("platform", f"{sys.platform} is not supported")
+    if sys.byteorder != "little":
+        raise OffError("platform", "machines that store the high byte first are not supported")
     gil = getattr(sys, "_is_gil_enabled", None)
     if gil is not None and not gil():
         raise OffError("free_threaded", "Python runs without its interpreter lock")

@@ -1,7 +1,8 @@
 """What the trainer is doing, and how long: the account of steps and phases, written into the record as it goes.
 
 At any time the trainer is in one phase. Every change of phase closes the account of the one before, so that the phases
-of a step add up to its wall time. A change costs a stamp (16 bytes); a step costs one state and one step item.
+of a step add up to its wall time. A change costs a stamp (one word); a step costs one step item and, where steps are not very
+short, one state.
 
 A step reaches from the end of the step before to the end of its own optimizer call. A second optimizer extends the
 step of the first, unless it has stepped in it already or a batch was taken in between: GANs, separate optimizers for
@@ -16,7 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import Optional
 
 from . import layout
-from .writer import RecordWriter
+from .writer import STAMP_INDEX, RecordWriter
 
 STATE_NS = 2_000_000
 """Steps may be so short that a state for each would be a burden: then the last state is at most so old, and the step
@@ -31,8 +32,15 @@ EXTENSIONS_WRITTEN = 4
 """Optimizers of one step whose end is written; with one optimizer a parameter the rest would cost a write each."""
 OWNER_SILENT_NS = 10_000_000_000
 """After this silence another thread that steps becomes the training thread."""
+WEIGHED_STEPS = 16
+"""Of so many steps the hooks weigh themselves in one: looking at the clock twice as often would cost more than it is
+worth."""
 VALUES_LIMIT = 16
 VALUE_NAME_LIMIT = 32
+
+# What layout.stamp is made of: a stamp is written with every change of phase, and a call would double its cost.
+PHASES = layout.STAMP_PHASES
+TIME = layout.STAMP_TIME_MASK
 
 _UNKNOWN_MEMORY = (layout.UNKNOWN,) * 6
 
@@ -44,16 +52,16 @@ class Timeline:
     """
 
     __slots__ = (
-        "_began", "_flags", "_loaders_written", "_next_tick", "_stamp", "_stepped", "_unix_offset", "base", "batches", "claimed", "clock", "dirty",
+        "_began", "_flags", "_loaders_written", "_next_tick", "_stepped", "_unix_offset", "_words", "base", "batches", "claimed", "clock", "dirty",
         "dropped", "ended", "entered", "errors", "explicit", "fed", "live", "loaders", "loss", "loss_scale", "memory",
-        "overhead", "phase", "running", "since", "skipped", "spent", "stage", "steps", "thread", "tick", "told", "values", "writer",
+        "overhead", "phase", "running", "since", "skipped", "spent", "stage", "steps", "thread", "tick", "told", "values", "weighs", "writer",
         "written",
     )  # fmt: skip
 
     def __init__(self, writer: RecordWriter, clock: Callable[[], int] = time.monotonic_ns) -> None:
         now = clock()
         self.writer = writer
-        self._stamp = writer.stamp
+        self._words = writer.words
         self.clock = clock
         self.live = True
         self.thread = get_ident()
@@ -83,9 +91,11 @@ class Timeline:
         self.told = 0
         self.loss = 0.0
         self.loss_scale = 0.0
-        self.memory = _UNKNOWN_MEMORY
+        self.memory: tuple[int, ...] = _UNKNOWN_MEMORY
         self.values: dict[str, float] = {}
         self.overhead = 0
+        self.weighs = False
+        """Hooks weigh themselves in this step."""
         self.errors = 0
         self.dropped = 0
         self.loaders = 0
@@ -113,14 +123,14 @@ class Timeline:
         self.spent[self.phase] += now - self.since
         self.phase = phase
         self.entered = self.since = now
-        self._stamp(phase, now)
+        self._words[STAMP_INDEX] = PHASES[phase] | now & TIME
 
     def leave(self, now: int) -> None:
         """Be back in the base phase."""
         self.spent[self.phase] += now - self.since
         self.phase = base = self.base
         self.entered = self.since = now
-        self._stamp(base, now)
+        self._words[STAMP_INDEX] = PHASES[base] | now & TIME
 
     def tell_loss(self, loss: float) -> None:
         """The trainer says its loss; it is written with the next step."""
@@ -148,7 +158,7 @@ class Timeline:
         else:
             self.phase = phase
             self.entered = self.since = now
-            self._stamp(phase, now)
+            self.writer.stamp(phase, now)
         return before
 
     # steps
@@ -186,6 +196,7 @@ class Timeline:
             self._stepped.clear()
         else:
             self.steps += 1
+        self.weighs = not (self.steps + 1) % WEIGHED_STEPS
         self._write_step(now)
         if now >= self._next_tick:
             self._slow(now)
@@ -198,7 +209,7 @@ class Timeline:
         if now - self.written >= STATE_NS:
             self._write(now)
         else:
-            self._stamp(self.phase, now)
+            self.writer.stamp(self.phase, now)
 
     def write_state(self, now: int) -> None:
         """Write the state as it is now, the time in the running phase included."""
@@ -257,6 +268,10 @@ class Timeline:
         self._unix_offset = time.time_ns() - self.clock()
         if self.tick is not None:
             self.tick(now)
+
+    def weigh(self, since: int) -> None:
+        """Count what a hook has taken since then, for all the steps in which hooks do not weigh themselves."""
+        self.overhead += (self.clock() - since) * WEIGHED_STEPS
 
     def is_foreign_step(self, now: int) -> bool:
         """Whether a step comes from another thread than the one that trains: counted, and to be dropped.

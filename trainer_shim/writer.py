@@ -24,9 +24,8 @@ _LOADER = layout.SECTIONS[layout.LOADER]
 _NOTE = layout.SECTIONS[layout.NOTE]
 _IDENTITY = layout.SECTIONS[layout.IDENTITY]
 _VALUES = layout.SECTIONS[layout.VALUES]
-_PHASE_SHIFT = layout.STAMP_PHASE_SHIFT
-_ALL_ONES = layout.ALL_ONES
-_pack_stamp = layout.STAMP_WORDS.pack
+STAMP_INDEX = _STAMP.offset // layout.STAMP_WORD.size
+"""Which of the file's words is the stamp."""
 _pack_crc = layout.CRC.pack
 _pack_state = layout.item_struct(layout.STATE_HEAD, layout.MEMORY, layout.SPENT).pack
 _pack_step = layout.item_struct(layout.STEP_HEAD, layout.SPENT).pack
@@ -46,12 +45,12 @@ class RecordWriter:
     Nothing is read from the file before `publish`: write the identity and a state first.
     """
 
-    __slots__ = ("_identity", "_loader", "_map", "_notes", "_stamp", "_stamp_slots", "_state", "_values")
+    __slots__ = ("_identity", "_loader", "_map", "_notes", "_state", "_values", "words")
 
     def __init__(self, fd: int) -> None:
         self._map = mmap.mmap(fd, layout.FILE_BYTES)
-        self._stamp = 0
-        self._stamp_slots = tuple(slice(_STAMP.place(slot), _STAMP.place(slot + 1)) for slot in range(_STAMP.slots))
+        self.words = memoryview(self._map).cast("Q")
+        """The file as words of 8 bytes, for stamps."""
         self._state = 0
         self._loader = [0] * layout.LOADERS
         self._notes = 0
@@ -89,11 +88,8 @@ class RecordWriter:
         self._put(_IDENTITY, self._identity % _IDENTITY.slots, self._identity, payload)
 
     def stamp(self, phase: int, monotonic_ns: int) -> None:
-        """Say which phase the trainer has just entered; two slots take turns, so that one is always whole."""
-        slot = self._stamp ^ 1
-        self._stamp = slot
-        word = phase << _PHASE_SHIFT | monotonic_ns  # layout.stamp without its mask: this is the most frequent call
-        self._map[self._stamp_slots[slot]] = _pack_stamp(word, word ^ _ALL_ONES)
+        """Say which phase the trainer has just entered: one aligned word, which is stored at once."""
+        self.words[STAMP_INDEX] = layout.stamp(phase, monotonic_ns)
 
     def state(self, *fields: float) -> None:
         """Write the fields of a state (STATE_HEAD, MEMORY and SPENT) into the next slot of its ring."""
@@ -130,4 +126,5 @@ class RecordWriter:
 
     def close(self) -> None:
         """Unmap the file; the record stays as it is."""
+        self.words.release()
         self._map.close()

@@ -82,7 +82,7 @@ def test_nothing_heavy_is_loaded_before_torch(injected: Any) -> None:
 def test_the_switch(injected: Any) -> None:
     """AIDIAG_DISABLE=1 goes before everything: no finder, no module, no record."""
     injected.environ["AIDIAG_DISABLE"] = "1"
-    program = f"{TRAIN}import sys; print([m for m in sys.modules if 'aidiag' in m], [f for f in sys.meta_path if 'aidiag' in repr(f)])"
+    program = f"{TRAIN}import sys; print([m for m in sys.modules if 'aidiag' in m and 'editable' not in m], [f for f in sys.meta_path if 'aidiag' in repr(f) and 'editable' not in repr(f)])"
     done = injected.run(program)
 
     assert "[] []" == done.stdout.strip()

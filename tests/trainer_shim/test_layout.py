@@ -57,13 +57,19 @@ def test_a_damaged_item_is_none(sequence: int, payload: bytes, data: st.DataObje
     assert layout.unframe(bytes(item)) is None
 
 
-@given(st.integers(0, len(layout.PHASES) - 1), st.integers(0, layout.STAMP_TIME_MASK))
+@given(st.integers(0, len(layout.PHASES) - 1), st.integers(16, layout.STAMP_TIME_MASK + 15))
 def test_a_stamp_comes_back(phase: int, time_ns: int) -> None:
-    """A stamp holds its phase and its time, and half of it is no stamp."""
-    stamp = layout.stamp(phase, time_ns)
+    """A stamp holds its phase, and its time to 16 ns."""
+    stamp = layout.STAMP_WORD.pack(layout.stamp(phase, time_ns))
 
-    assert (phase, time_ns) == layout.unstamp(stamp)
-    assert layout.unstamp(stamp[:8] + bytes(8)) is None
+    assert (phase, time_ns // 16 * 16) == layout.unstamp(stamp)
+
+
+def test_half_a_stamp_is_none() -> None:
+    """A word of which one half is of another phase is no stamp."""
+    one, two = (layout.STAMP_WORD.pack(layout.stamp(phase, 10**15)) for phase in (1, 2))
+
+    assert layout.unstamp(one[:4] + two[4:]) is None
 
 
 def test_an_empty_slot_is_none() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,13 @@ pytest.importorskip("torch")
 pytestmark = pytest.mark.live
 
 PROGRAM = Path(__file__).parent / "programs" / "train.py"
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def train(injected: Any, method: str, *launcher: str, watched: bool = True) -> list[dict[str, Any]]:
@@ -46,7 +54,7 @@ def test_training_is_the_same(injected: Any, method: str) -> None:
 def test_two_ranks(injected: Any) -> None:
     """Under torchrun the ranks attach and the launcher does not; waiting for the other rank is communication."""
     launcher = [
-        sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--master-port=29671", "--no-python",
+        sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", f"--master-port={free_port()}", "--no-python",
         sys.executable,
     ]  # fmt: skip
     watched = train(injected, "fork", *launcher)

@@ -43,7 +43,8 @@ class BackwardHook(Hook):
         self._tensor = torch.Tensor
         self._engine = torch.autograd.Variable._execution_engine
         self._depth = 0
-        self._awaited = False
+        self.awaited = False
+        """A forward with gradients was seen, and no backward pass since."""
         self._missed = 0
         self._by_graph = False
         self._queued = False
@@ -58,11 +59,13 @@ class BackwardHook(Hook):
             if self._depth or get_ident() != timeline.thread:
                 return False
             now = timeline.clock()
-            self._awaited = self._queued = False
+            self.awaited = self._queued = False
+            self._missed = 0
             self._depth = 1
             if not timeline.claimed:
                 timeline.enter(layout.BACKWARD, now)
-            timeline.overhead += timeline.clock() - now
+            if timeline.weighs:
+                timeline.weigh(now)
             return True
         except Exception as error:
             self.failed(error)
@@ -75,7 +78,8 @@ class BackwardHook(Hook):
             timeline = self.timeline
             now = timeline.clock()
             timeline.leave(now)
-            timeline.overhead += timeline.clock() - now
+            if timeline.weighs:
+                timeline.weigh(now)
         except Exception as error:
             self.failed(error)
 
@@ -108,7 +112,8 @@ class BackwardHook(Hook):
                 timeline.enter(layout.COMM, now)
             else:
                 timeline.leave(now)
-            timeline.overhead += timeline.clock() - now
+            if timeline.weighs:
+                timeline.weigh(now)
         except Exception as error:
             self.failed(error)
 
@@ -116,17 +121,14 @@ class BackwardHook(Hook):
 
     def forward_ended(self, output: Any) -> None:
         """A root's forward with gradients has ended: a backward pass may follow."""
-        self._awaited = True
+        self.awaited = True
         if self._by_graph:
             self._queued = False
             for node in self._nodes(output):
                 node.register_prehook(self._enters)
 
-    def step_ended(self) -> None:
-        """A step has ended; without a backward pass seen, three in a row are watched by their graphs from now on."""
-        if not self._awaited:
-            self._missed = 0
-            return
+    def not_seen(self) -> None:
+        """A step has ended whose backward pass was not seen: after a few of them graphs are watched."""
         self._missed += 1
         if self._missed == MISSED_STEPS and not compiles_backward():
             self._by_graph = True
@@ -140,10 +142,11 @@ class BackwardHook(Hook):
             now = timeline.clock()
             self._engine.queue_callback(self.computed)
             self._queued = True
-            self._awaited = False
+            self.awaited = False
             if not timeline.claimed:
                 timeline.enter(layout.BACKWARD, now)
-            timeline.overhead += timeline.clock() - now
+            if timeline.weighs:
+                timeline.weigh(now)
         except Exception as error:
             self.failed(error)
 

@@ -38,6 +38,11 @@ class RootDiscovery(Hook):
         self._watch: Optional[OuterCalls] = None
         self._watched_until = 0
 
+    @property
+    def waits(self) -> bool:
+        """Whether the end of a step is waited for."""
+        return self.live and bool(self._new or self._watch)
+
     def optimizer_found(self, optimizer: Any) -> None:
         """An optimizer has made its first step."""
         if self.live and self._searches < SEARCHES_LIMIT:
@@ -45,13 +50,13 @@ class RootDiscovery(Hook):
 
     def step_ended(self) -> None:
         """A step has ended, outside of every forward: the time to look, and to put hooks on and take them off."""
-        if not self.live or not (self._new or self._watch):
-            return
         try:
+            began = self.timeline.clock()
             if self._watch is not None:
                 self._finish_watch(self._watch)
             elif self._new:
                 self._begin_watch()
+            self.timeline.overhead += self.timeline.clock() - began
         except Exception as error:
             self.failed(error)
 

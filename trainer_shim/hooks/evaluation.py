@@ -24,7 +24,8 @@ class EvaluationWatch(Hook):
     def __init__(self, timeline: Timeline) -> None:
         super().__init__(timeline)
         self.root: Callable[[], Optional[Any]] = lambda: None
-        self._entered = False
+        self.entered = False
+        """The model is in an evaluation that we have noticed."""
         self._believed = True
 
     def look(self, now: int) -> None:
@@ -33,25 +34,25 @@ class EvaluationWatch(Hook):
         if module is None:
             return
         if module.training:
-            if self._entered:
+            if self.entered:
                 self._leave(now)
-        elif self._believed and not self._entered and self.timeline.base == layout.OTHER:
-            self._entered = True
+        elif self._believed and not self.entered and self.timeline.base == layout.OTHER:
+            self.entered = True
             self.timeline.set_base(layout.EVALUATION, now)
 
     def trains(self, now: int) -> None:
         """An optimizer steps: the model trains, whatever its mode says."""
-        if self._entered:
+        if self.entered:
             module = self.root()
             self._believed = module is None or module.training
             self._leave(now)
 
     def forward(self, module: Any, now: int) -> None:
         """A forward with gradients begins."""
-        if self._entered and module.training:
+        if self.entered and module.training:
             self._leave(now)
 
     def _leave(self, now: int) -> None:
-        self._entered = False
+        self.entered = False
         if self.timeline.base == layout.EVALUATION:
             self.timeline.set_base(layout.OTHER, now)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 import sys
 import weakref
+from _thread import get_ident
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
 from .. import layout
@@ -49,8 +50,28 @@ class _Before(InstanceHook):
     def __call__(self, module: Any, _arguments: Any) -> None:
         if self._is_compiling():
             return
-        if self._hook.live and id(module) == self._key:
-            self._hook.before(module, self._first_phase)
+        hook = self._hook
+        key = id(module)
+        if not hook.live or key != self._key:
+            return
+        try:
+            timeline = hook.timeline
+            if get_ident() != timeline.thread or (hook.inside and hook.is_nested(key)):
+                return
+            now = timeline.clock()
+            hook.inside = key
+            if hook.is_grad_enabled():
+                hook.charged = True
+                if hook.evaluation.entered:
+                    hook.evaluation.forward(module, now)
+                if not timeline.claimed:
+                    timeline.enter(self._first_phase, now)
+            else:
+                hook.begins_without_gradients(now)
+            if timeline.weighs:
+                timeline.weigh(now)
+        except Exception as error:
+            hook.failed(error)
 
 
 class _BeforeInner(InstanceHook):
@@ -73,8 +94,22 @@ class _After(InstanceHook):
     def __call__(self, module: Any, _arguments: Any, output: Any) -> None:
         if self._is_compiling():
             return
-        if self._hook.live and id(module) == self._key:
-            self._hook.after(module, output)
+        hook = self._hook
+        if not hook.live or hook.inside != self._key or id(module) != self._key:
+            return
+        try:
+            timeline = hook.timeline
+            if get_ident() != timeline.thread:
+                return
+            now = timeline.clock()
+            hook.inside = 0
+            if hook.charged:
+                hook.backward.forward_ended(output)
+            timeline.leave(now)
+            if timeline.weighs:
+                timeline.weigh(now)
+        except Exception as error:
+            hook.failed(error)
 
 
 class _Gradient(InstanceHook):

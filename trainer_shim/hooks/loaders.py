@@ -7,6 +7,7 @@ from _thread import get_ident
 from typing import TYPE_CHECKING, Any, Optional
 
 from .. import layout
+from ..timeline import FLUSH_NS
 from .hook import Hook
 from .loader_table import QUEUE_UNKNOWN, LoaderEntry, LoaderTable
 
@@ -91,7 +92,8 @@ class LoaderHook(Hook):
                     self.last_written = timeline.written
                 elif entry.role == layout.ROLE_UNKNOWN:
                     entry.set_role(layout.ROLE_EVALUATION)
-            timeline.overhead += timeline.clock() - timeline.entered
+            if timeline.weighs:
+                timeline.weigh(timeline.entered)
         except Exception as error:
             self.failed(error)
 
@@ -152,7 +154,8 @@ class LoaderHook(Hook):
         if not timeline.running:
             timeline.start(now)
         self._evaluation.look(now)
-        timeline.flush_if_old(now)
+        if now - timeline.written > FLUSH_NS:
+            timeline.write_state(now)
         if timeline.claimed:
             phase = timeline.base
         else:
@@ -160,7 +163,8 @@ class LoaderHook(Hook):
         timeline.enter(phase, now)
         self._depth = 1
         self._began = now
-        timeline.overhead += timeline.clock() - now
+        if timeline.weighs:
+            timeline.weigh(now)
 
     def _wait_ended(self, entry: LoaderEntry) -> int:
         self._depth = 0
@@ -172,7 +176,8 @@ class LoaderHook(Hook):
         else:
             entry.evaluation_wait += waited
         timeline.leave(now)
-        self.table.touch(entry)
+        if not entry.dirty:
+            self.table.touch(entry)
         return waited
 
 

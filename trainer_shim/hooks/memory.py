@@ -49,7 +49,7 @@ class MemoryHook(Hook):
                 return False
             counters = cuda.memory_stats()
             values = [int(counters.get(name, layout.UNKNOWN)) for name in _COUNTERS]
-            self.timeline.memory = tuple(values)  # type: ignore[assignment] # one for each of _COUNTERS
+            self.timeline.memory = tuple(values)
             if not self._observes:
                 self._observes = True
                 attach = getattr(self._core, "_cuda_attach_out_of_memory_observer", None)

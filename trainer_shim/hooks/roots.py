@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class RootHook(Hook):
-    """What happens around a forward of a root; shared by all roots of a session."""
+    """What the hooks on the roots of a session share (`instances` has the hooks themselves)."""
 
     name = "forward"
 
@@ -31,38 +31,27 @@ class RootHook(Hook):
     ) -> None:
         super().__init__(timeline)
         self.is_compiling = is_compiling
-        self._is_grad_enabled = torch.is_grad_enabled
-        self._loaders = loaders
-        self._evaluation = evaluation
+        self.is_grad_enabled: Callable[[], bool] = torch.is_grad_enabled
+        self.loaders = loaders
+        self.evaluation = evaluation
         self.backward = backward
-        self._inside = 0
+        self.inside = 0
         """The root whose forward runs, as its id; 0 for none."""
-        self._charged = False
+        self.charged = False
+        """That forward is one of a training step."""
 
-    def before(self, module: Any, first_phase: int) -> None:
-        """The forward of a root begins. Of roots in one another the outermost counts."""
-        try:
-            timeline = self.timeline
-            if get_ident() != timeline.thread:
-                return
-            key = id(module)
-            if self._inside and self._inside != key and timeline.phase in (layout.FORWARD, layout.COMM):
-                return
-            now = timeline.clock()
-            self._inside = key
-            if self._is_grad_enabled():
-                self._evaluation.forward(module, now)
-                self._charged = True
-                if not timeline.claimed:
-                    timeline.enter(first_phase, now)
-            else:
-                self._loaders.was_evaluation()
-                self._charged = False
-                if not timeline.claimed:
-                    timeline.enter(layout.EVALUATION, now)
-            timeline.overhead += timeline.clock() - now
-        except Exception as error:
-            self.failed(error)
+    def is_nested(self, key: int) -> bool:
+        """Whether the forward of `key` lies within that of another root: of roots in one another the outermost counts.
+        A forward that raised has no end, and by now the phase has moved on.
+        """
+        return self.inside not in (0, key) and self.timeline.phase in (layout.FORWARD, layout.COMM)
+
+    def begins_without_gradients(self, now: int) -> None:
+        """A forward begins that cannot be trained on."""
+        self.loaders.was_evaluation()
+        self.charged = False
+        if not self.timeline.claimed:
+            self.timeline.enter(layout.EVALUATION, now)
 
     def synchronised(self) -> None:
         """What a wrapper does before the model's own forward is done: it waited for its peers until here."""
@@ -70,22 +59,5 @@ class RootHook(Hook):
             timeline = self.timeline
             if timeline.phase == layout.COMM and get_ident() == timeline.thread:
                 timeline.enter(layout.FORWARD, timeline.clock())
-        except Exception as error:
-            self.failed(error)
-
-    def after(self, module: Any, output: Any) -> None:
-        """The forward of a root has ended."""
-        try:
-            if self._inside != id(module):
-                return
-            timeline = self.timeline
-            if get_ident() != timeline.thread:
-                return
-            now = timeline.clock()
-            self._inside = 0
-            if self._charged:
-                self.backward.forward_ended(output)
-            timeline.leave(now)
-            timeline.overhead += timeline.clock() - now
         except Exception as error:
             self.failed(error)

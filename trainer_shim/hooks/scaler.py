@@ -70,7 +70,7 @@ class ScalerHook(Hook):
         elif calls == 0:
             self._scale *= scaler._backoff_factor
             self._good_steps = 0
-        elif calls > 1 or self._steps.last_was_fused:
+        elif calls > 1 or self._steps.any_is_fused:
             self._scale = None
         else:
             self._good_steps += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from _thread import get_ident
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Optional
 
@@ -43,15 +44,15 @@ class StepHook(Hook):
         self._outer: Optional[int] = None
         self.calls = 0
         """Optimizer calls that have ended."""
-        self.last_was_fused = False
-        """The last of them decides on the GPU itself whether it steps (fused optimizers under a gradient scaler)."""
+        self.any_is_fused = False
+        """One of them decides on the GPU itself whether it steps (fused optimizers under a gradient scaler)."""
 
     def before(self, optimizer: Any) -> None:
         """An optimizer call begins."""
         try:
             timeline = self.timeline
             now = timeline.clock()
-            if timeline.is_foreign_step(now):
+            if get_ident() != timeline.thread and timeline.is_foreign_step(now):
                 return
             outer = self._outer
             if outer is not None and outer != id(optimizer) and _is_nested():
@@ -59,10 +60,13 @@ class StepHook(Hook):
             self._outer = id(optimizer)
             if not timeline.running:
                 timeline.start(now)
-            self._loaders.was_training()
-            self._evaluation.trains(now)
+            if self._loaders.last is not None:
+                self._loaders.was_training()
+            if self._evaluation.entered:
+                self._evaluation.trains(now)
             timeline.enter(layout.OPTIMIZER, now)
-            timeline.overhead += timeline.clock() - now
+            if timeline.weighs:
+                timeline.weigh(now)
         except Exception as error:
             self.failed(error)
 
@@ -74,18 +78,21 @@ class StepHook(Hook):
                 return
             timeline = self.timeline
             now = timeline.clock()
-            if timeline.is_foreign_step(now):
+            if get_ident() != timeline.thread:
                 return
             self._outer = None
             self.calls += 1
-            self.last_was_fused = getattr(optimizer, "_step_supports_amp_scaling", False)
             timeline.optimizer_ended(key, now)
             if key not in self._known:
                 self._known.add(key)
+                self.any_is_fused |= bool(getattr(optimizer, "_step_supports_amp_scaling", False))
                 self._discovery.optimizer_found(optimizer)
-            self._discovery.step_ended()
-            self._backward.step_ended()
-            timeline.overhead += timeline.clock() - now
+            if self._discovery.waits:
+                self._discovery.step_ended()
+            if self._backward.awaited:
+                self._backward.not_seen()
+            if timeline.weighs:
+                timeline.weigh(now)
         except Exception as error:
             self.failed(error)
 

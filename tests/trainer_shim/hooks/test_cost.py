@@ -76,7 +76,7 @@ def test_many_threads_at_once(trainer: Any) -> None:
                 for (batch,) in DataLoader(TensorDataset(torch.randn(8, 8)), batch_size=4):
                     module(batch).sum().backward()
                     optimizer.step()
-        except Exception as error:
+        except BaseException as error:
             failures.append(error)
 
     threads = [threading.Thread(target=train) for _ in range(4)]

@@ -8,6 +8,7 @@ import pickle
 import subprocess
 import sys
 from collections import namedtuple
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,7 +56,7 @@ def train(module: Any, steps: int = 4, loss: Any = lambda y: y.sum(), call: Any 
 
 
 Pair = namedtuple("Pair", "hidden loss")
-OUTPUTS = {
+OUTPUTS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     "tensor": (lambda y: y, lambda y: y.sum()),
     "tuple": (lambda y: (X, y, None), lambda y: y[1].sum()),
     "named tuple": (lambda y: Pair(X, y.sum()), lambda y: y.loss),
@@ -73,7 +74,7 @@ def test_backward_is_found_in_any_output(trainer: Any, kind: str) -> None:
     module = Model(output)
     optimizer = torch.optim.SGD(module.parameters(), lr=0.01)
     for _ in range(4):
-        value = loss(module(X))  # type: ignore[no-untyped-call] # a lambda
+        value = loss(module(X))
         torch.autograd.Variable._execution_engine.run_backward(
             (value,), (torch.ones_like(value),), False, False, (), True, True
         )
