@@ -6,9 +6,10 @@ import sys
 import time
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
+from datetime import date, datetime, timezone
 from difflib import get_close_matches
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from aidiag.collectors import COLLECTORS, registry
 from aidiag.collectors.collector import Clock, Collector, Context, SystemClock
@@ -22,8 +23,10 @@ from aidiag.diagnose.report.model import Check, JobFacts, Report, Unknown
 from aidiag.diagnose.rulebook import load_rulebook, load_waivers_of
 from aidiag.rules.checks import Verdict, verdicts
 from aidiag.rules.model import RuleBook
-from aidiag.rules.waivers import waiver_for
 from aidiag.rules.window import Window
+
+if TYPE_CHECKING:
+    from aidiag.rules.waivers import Waiver
 
 DEADLINE_SECONDS = 10.0
 
@@ -126,11 +129,22 @@ def _waive(found: Sequence[Verdict], config: Config, clock: Clock) -> Iterable[C
     waivers, errors = load_waivers_of(config)
     for error in errors:
         print(f"aidiag: {error}", file=sys.stderr)
-    today = datetime.fromtimestamp(clock.unix(), timezone.utc).date()
+    if not waivers:
+        return map(_check, found)
+    return _waived(found, waivers, datetime.fromtimestamp(clock.unix(), timezone.utc).date())
+
+
+def _check(verdict: Verdict) -> Check:
+    return Check(
+        verdict.id, verdict.status, verdict.target, verdict.observed, verdict.expected, verdict.reason, verdict.remedy
+    )  # fmt: skip
+
+
+def _waived(found: Sequence[Verdict], waivers: Sequence[Waiver], today: date) -> Iterable[Check]:
+    from aidiag.rules.waivers import waiver_for
+
     for verdict in found:
-        check = Check(
-            verdict.id, verdict.status, verdict.target, verdict.observed, verdict.expected, verdict.reason, verdict.remedy
-        )  # fmt: skip
+        check = _check(verdict)
         waiver = (
             waiver_for(waivers, verdict.id, verdict.target, today)
             if verdict.status in ("warning", "critical")

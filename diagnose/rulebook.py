@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from aidiag.collectors.signal import Registry
 from aidiag.diagnose.config import Config
 from aidiag.rules.loader import load_rules
 from aidiag.rules.loading.cache import cache_folder
 from aidiag.rules.model import RuleBook
-from aidiag.rules.waivers import Waiver, load_waivers
+
+if TYPE_CHECKING:
+    from aidiag.rules.waivers import Waiver
 
 
 def load_rulebook(registry: Registry, config: Config) -> RuleBook:
@@ -24,6 +27,8 @@ def load_waivers_of(config: Config) -> tuple[list[Waiver], list[str]]:
     """The operator's waivers, and one line for each that is left out."""
     if not config.waivers_file.is_file():
         return [], []
+    from aidiag.rules.waivers import load_waivers  # YAML is not needed where there are none
+
     waivers, errors = load_waivers(config.waivers_file)
     return waivers, [str(error) for error in errors]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TextIO
-from xml.sax.saxutils import escape, quoteattr
 
 from aidiag.diagnose.report.escape import one_line, printable
 from aidiag.diagnose.report.model import Check, CheckStatus, Report, encode
@@ -86,6 +85,8 @@ def _problem(check: Check) -> Iterator[tuple[str, str]]:
 
 def junit(checks: Sequence[Check]) -> Iterator[str]:
     """JUnit XML: a test case for each verdict; critical and warning are failures, unknown is an error."""
+    from xml.sax.saxutils import escape  # brings the whole of urllib along
+
     failures = sum(check.status in ("critical", "warning") for check in checks)
     errors = sum(check.status == "unknown" for check in checks)
     skipped = sum(check.status == "skipped" for check in checks)
@@ -124,6 +125,8 @@ def prometheus(checks: Sequence[Check], unix: float | None) -> Iterator[str]:
 
 
 def _attribute(value: str) -> str:
+    from xml.sax.saxutils import quoteattr
+
     return quoteattr(one_line(value))
 
 
