@@ -31,6 +31,7 @@ else:
 
 ETC = Path("/etc/aidiag")
 DEFAULT_PORT = 9877
+SIZE_LIMIT_BYTES = 1 << 20
 
 
 class ConfigError(Exception):
@@ -73,11 +74,16 @@ def load(explicit: Path | None = None, *, usual: Iterable[Path] | None = None) -
 
 def _layer(config: Config, path: Path) -> Config:
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        if path.exists() and not path.is_file():
+            raise ConfigError(f"{path}: is not a regular file; give another --config FILE")
+        with open(path, "rb") as stream:
+            table = tomllib.loads(stream.read(SIZE_LIMIT_BYTES).decode("utf-8"))
     except OSError as problem:
         raise ConfigError(f"{path}: cannot be read: {problem.strerror}; give another --config FILE") from None
     except UnicodeDecodeError as problem:
         raise ConfigError(f"{path}: not UTF-8 at byte {problem.start}; save it as UTF-8 text") from None
+    except RecursionError:
+        raise ConfigError(f"{path}: not TOML: it is nested too deeply") from None
     except tomllib.TOMLDecodeError as problem:
         raise ConfigError(f"{path}: not TOML: {problem}") from None
     return replace(config, **{key: _value(path, key, value) for key, value in table.items()})
@@ -95,6 +101,6 @@ def _value(path: Path, key: str, value: Any) -> Any:
     checked = getattr(converted, key)
     if key == "port" and not 0 <= checked <= 65535:
         raise ConfigError(f"{path}: `port`: {checked} is no port; give 0 to 65535")
-    if key == "intervals" and any(not seconds > 0 for seconds in checked.values()):
+    if key == "intervals" and any(not 0 < seconds < float("inf") for seconds in checked.values()):
         raise ConfigError(f"{path}: `intervals`: every interval is a number of seconds above 0")
     return checked

@@ -23,7 +23,9 @@ from aidiag.rules.window import Window
 
 FILES_CAP = 10_000
 DEPTH_CAP = 4
-LEFT_OUT = (".json", ".ndjson", ".record", ".pickle", ".lock", ".gz", ".xz", ".pt", ".png")
+LEFT_OUT = (".json", ".ndjson", ".record", ".pickle", ".lock", ".pt", ".png")
+COMPRESSED = {".gz": "gunzip", ".xz": "unxz", ".zst": "unzstd", ".bz2": "bunzip2"}
+FINDINGS_CAP = 500
 """Endings of files in an incident folder that are not text logs."""
 
 
@@ -49,8 +51,13 @@ def files_in(folder: Path) -> list[LogFile]:
             path = Path(root) / name
             if name.startswith(".") or name.endswith(LEFT_OUT) or not _is_regular(path):
                 continue
-            found.append(LogFile(path, str(path.relative_to(folder))))
+            found.append(LogFile(path, shown(path.relative_to(folder))))
     return found[:FILES_CAP]
+
+
+def shown(path: Path | str) -> str:
+    """A path as reports write it: bytes that are not UTF-8 are escaped."""
+    return str(path).encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def diagnose_logs(
@@ -73,6 +80,11 @@ def diagnose_logs(
         latest = max(latest, window.time_of(event) or 0.0)
     tracker = Tracker(unix_offset=0.0, language=language)
     findings = tracker.update(judge(rules, window, latest), latest, final=True)
+    if len(findings) > FINDINGS_CAP:
+        gaps.append(
+            Unknown("findings", f"{len(findings) - FINDINGS_CAP} further ones are left out", "diagnose fewer logs")
+        )
+        findings = findings[:FINDINGS_CAP]
     links = links_of(rules)
     roots, consequences = arrange(findings, links)
     gaps += questions(roots, links, language)
@@ -86,6 +98,9 @@ def _events(files: Iterable[LogFile], gaps: list[Unknown], stream: BinaryIO | No
     if stream is not None:
         yield from read_log(stream, source="-", processes=processes)
     for file in files:
+        if file.path.suffix in COMPRESSED:
+            gaps.append(Unknown(file.name, "is compressed", f"{COMPRESSED[file.path.suffix]} it first"))
+            continue
         try:
             yield from read_log(file.path, source=file.name, processes=processes)
         except OSError as problem:

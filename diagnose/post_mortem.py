@@ -8,11 +8,12 @@ from typing import BinaryIO
 
 from aidiag.collectors import registry
 from aidiag.diagnose.config import Config
-from aidiag.diagnose.incident import LogFile, PathError, diagnose_logs, files_in
+from aidiag.diagnose.incident import LogFile, PathError, diagnose_logs, files_in, shown
+from aidiag.diagnose.job.evidence import with_true_evidence
 from aidiag.diagnose.job.folder import HostFolder, JobFolder, read_bounded
 from aidiag.diagnose.job.gather import gather, is_host_folder
 from aidiag.diagnose.report.merge import merge
-from aidiag.diagnose.report.model import SCHEMA, Report, ReportError, decode
+from aidiag.diagnose.report.model import SCHEMA, Report, ReportError, Unknown, decode
 from aidiag.diagnose.rulebook import load_rulebook
 
 REPORT_LIMIT_BYTES = 64 << 20
@@ -25,35 +26,51 @@ def diagnose(paths: Sequence[str], config: Config, language: str, standard_input
     """
     reports: list[Report] = []
     files: list[LogFile] = []
+    gaps: list[Unknown] = []
     stream: BinaryIO | None = None
     for text in paths:
         if text == "-":
             stream = standard_input
             continue
         path = Path(text)
-        if not path.exists():
-            raise PathError(f"{text}: there is no such file or folder; give a log, a job folder or an incident folder")
+        if not text or not path.exists():
+            raise PathError(
+                f"{shown(text) or 'an empty path'}: there is no such file or folder; give a log, a job folder or an incident folder"
+            )
         if path.is_dir():
             kind = _job_folder(path)
             if kind is not None:
                 reports.append(gather(kind))
             else:
                 files += _of_folder(path, many=len(paths) > 1)
+                reports += _left_in(path, gaps)
         elif path.is_file():
             found = _report(path)
             if found is not None:
                 reports.append(found)
             else:
-                files.append(LogFile(path, text))
+                files.append(LogFile(path.resolve(), shown(text)))  # a link that the user names is followed
         else:
-            raise PathError(f"{text}: is neither a file nor a folder; give `-` to read from a pipe")
+            raise PathError(f"{shown(text)}: is neither a file nor a folder; give `-` to read from a pipe")
     if files or stream is not None or not reports:
         known = registry()
         book = load_rulebook(known, config)
         reports.append(
             diagnose_logs(files, rules=book.rules, registry=known, language=language, stream=stream)
         )  # fmt: skip
-    return reports[0] if len(reports) == 1 else merge(reports)
+    return reports[0] if len(reports) == 1 and not gaps else merge(reports, gaps=gaps)
+
+
+def _left_in(path: Path, gaps: list[Unknown]) -> list[Report]:
+    """The report that lies in an incident folder; one that cannot be used is told among what could not be seen."""
+    if not (path / "report.json").is_file():
+        return []
+    try:
+        found = _report(path / "report.json")
+    except PathError as problem:
+        gaps.append(Unknown("report.json", str(problem), "the other files are used"))
+        return []
+    return [] if found is None else [with_true_evidence(found, path)]
 
 
 def _job_folder(path: Path) -> JobFolder | None:
@@ -70,7 +87,7 @@ def _job_folder(path: Path) -> JobFolder | None:
 
 def _of_folder(path: Path, *, many: bool) -> list[LogFile]:
     files = files_in(path)
-    return [LogFile(file.path, str(path / file.name)) for file in files] if many else files
+    return [LogFile(file.path, shown(path / file.name)) for file in files] if many else files
 
 
 def _report(path: Path) -> Report | None:
@@ -82,6 +99,8 @@ def _report(path: Path) -> Report | None:
     except OSError as problem:
         raise PathError(f"{path}: cannot be read: {problem.strerror or problem}") from None
     if SCHEMA.encode() not in text:
+        if path.name == "report.json":
+            raise PathError(f"{path}: not a report of {SCHEMA}; it is broken or of another program")
         return None
     try:
         return decode(text, name=str(path))

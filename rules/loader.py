@@ -99,6 +99,8 @@ class _Reading:
     def _read(self, file: Path) -> tuple[Rule | None, str]:
         """The rule of a file, or the id of the rule that it switches off."""
         try:
+            if not file.is_file():  # a pipe would be waited for
+                raise RuleError(str(file), 0, 0, "is not a regular file" if file.exists() else "there is no such file")
             with open(file, "rb") as stream:
                 content = stream.read(LARGEST_BYTES + 1)
         except OSError as error:

@@ -35,10 +35,12 @@ def job_id(environ: Mapping[str, str], cwd: str) -> str:
 
 
 def _clean(name: str) -> str:
-    name = _JOB_ID_ODD.sub("_", name).strip("._")
-    if len(name) > JOB_ID_LIMIT:
-        name = f"{name[: JOB_ID_LIMIT - 9]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
-    return name or "job"
+    """The name itself where it is harmless; else a piece of its hash keeps two names that look alike now apart."""
+    clean = _JOB_ID_ODD.sub("_", name).strip("._")
+    if clean == name and 0 < len(name) <= JOB_ID_LIMIT:
+        return name
+    digest = hashlib.sha256(name.encode(errors="surrogateescape")).hexdigest()[:8]
+    return f"{clean[: JOB_ID_LIMIT - 9] or 'job'}-{digest}"
 
 
 def _slurm_id(environ: Mapping[str, str]) -> str:

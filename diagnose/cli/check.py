@@ -48,6 +48,8 @@ def check_command(
     from aidiag.diagnose.report.checks import exit_status, render
     from aidiag.diagnose.report.words import language
 
+    if not deadline < float("inf"):
+        raise click.BadParameter("give a number of seconds", param_hint="'--deadline'")
     config = load(config_file)
     report = check_node(
         config,

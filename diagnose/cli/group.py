@@ -137,7 +137,9 @@ def failure(problem: Exception) -> str:
         text = f"internal error: {type(problem).__name__}: {problem} (AIDIAG_DEBUG=1 shows where)"
     remedy = getattr(problem, "remedy", "")
     text = f"{text}; {remedy}" if remedy else text
-    return " ".join(text.split())
+    from aidiag.diagnose.report.escape import one_line
+
+    return one_line(" ".join(text.split())).encode("utf-8", "backslashreplace").decode()
 
 
 def _reader_gone() -> int:

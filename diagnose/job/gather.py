@@ -12,6 +12,7 @@ from aidiag.collectors.observation import Sample
 from aidiag.collectors.peers import State, decode_state
 from aidiag.collectors.signal import Registry
 from aidiag.collectors.subject import rank
+from aidiag.diagnose.job.evidence import with_true_evidence
 from aidiag.diagnose.job.folder import HostFolder, JobFolder, read_bounded, write_atomically
 from aidiag.diagnose.job.runs import is_over, read_runs, read_sidecar
 from aidiag.diagnose.report.merge import merge
@@ -44,6 +45,7 @@ def gather(folder: JobFolder) -> Report:
         if not is_host_folder(host):
             continue
         report, gap = _host_report(host)
+        report = None if report is None else with_true_evidence(report, folder.path)
         reports += [report] if report is not None else []
         gaps += [gap] if gap is not None else []
     return merge(reports, gaps=gaps)
@@ -61,9 +63,7 @@ def write_merged(folder: JobFolder) -> Report:
 
 def is_host_folder(host: HostFolder) -> bool:
     """Whether a folder is one host's part of a job folder."""
-    return any(path.exists() for path in (host.report, host.sidecar, host.findings, host.state)) or bool(
-        read_runs(host)
-    )
+    return any(path.exists() for path in (host.sidecar, host.findings, host.state)) or bool(read_runs(host))
 
 
 def _host_report(host: HostFolder) -> tuple[Report | None, Unknown | None]:

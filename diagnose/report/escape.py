@@ -18,6 +18,11 @@ def one_line(text: str) -> str:
     return printable(text).replace("\n", "\\n")
 
 
+def json_safe(text: str) -> str:
+    """JSON text in which DEL, C1 and the characters that hide or reorder text are written as \\u escapes."""
+    return _UNSAFE.sub(lambda match: match.group() if match.group() < " " else f"\\u{ord(match.group()):04x}", text)
+
+
 def _escape(match: re.Match[str]) -> str:
     code = ord(match.group())
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"

@@ -8,7 +8,10 @@ from typing import Final, Literal
 
 import msgspec
 
+from aidiag.diagnose.report.escape import json_safe
 from aidiag.rules.finding import Finding
+
+RANKS_LIMIT = 1 << 20
 
 SCHEMA: Final = "aidiag.report/v1"
 
@@ -84,16 +87,29 @@ class ReportError(ValueError):
 
 
 def encode(report: Report) -> bytes:
-    """The report as indented JSON with a final newline."""
-    return msgspec.json.format(msgspec.json.encode(report), indent=1) + b"\n"
+    """The report as indented JSON with a final newline; characters that could move a terminal are escaped."""
+    text = msgspec.json.format(msgspec.json.encode(report), indent=1).decode()
+    return json_safe(text).encode() + b"\n"
 
 
 def decode(text: bytes, *, name: str = "report") -> Report:
     """Read a report. Raises ReportError saying what in `name` is wrong; unknown keys are ignored."""
     try:
-        return msgspec.json.decode(text, type=Report)
+        report = msgspec.json.decode(text, type=Report)
+        _check(report)
+        return report
     except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError, RecursionError) as problem:
         raise ReportError(f"{name}: not a report of {SCHEMA}: {problem}") from None
+
+
+def _check(report: Report) -> None:
+    """Refuse values that no report of ours holds: others may have written it."""
+    for finding in (*report.findings, *report.consequences):
+        ranks = finding.culprit.ranks if finding.culprit else ()
+        if not 0 <= finding.confidence <= 1:
+            raise msgspec.ValidationError(f"confidence {finding.confidence} is not within 0 to 1")
+        if any(not 0 <= number < RANKS_LIMIT for number in ranks):
+            raise msgspec.ValidationError(f"{max(ranks, key=abs)} is no rank")
 
 
 def json_schema() -> dict[str, object]:

@@ -160,3 +160,67 @@ def test_log_with_a_fault_is_told_with_true_evidence(capsys: pytest.CaptureFixtu
     assert ("oom_capacity", [3]) == (finding["cause"], finding["culprit"]["ranks"])
     assert ("train.log", 2) == (finding["evidence"][0]["source"], finding["evidence"][0]["line"])
     assert finding["evidence"][0]["text"] in line
+
+
+OOM = "[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB. GPU 3 has a total capacity of 79 GiB"
+
+
+@pytest.mark.parametrize("command", [["rules", "lint", "pipe"], ["diagnose", "--config", "pipe", "base.log"]])
+def test_pipes_are_not_waited_for(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """A pipe where a file is expected is refused at once."""
+    write("base.log", OOM)
+    os.mkfifo("pipe")
+
+    assert 3 == run(*command)
+    printed = capsys.readouterr()
+    assert "not a regular file" in printed.out + printed.err
+
+
+def test_empty_path_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    """An unset variable does not diagnose the working directory."""
+    assert 3 == run("diagnose", "")
+    assert "an empty path" in capsys.readouterr().err
+
+
+def test_broken_report_hides_no_log(capsys: pytest.CaptureFixture[str]) -> None:
+    """Beside a report that cannot be used the logs of a folder are read, and the report is told as a gap."""
+    Path("incident").mkdir()
+    write("incident/c.log", OOM + "\n")
+    write("incident/report.json", "{")
+
+    assert 0 == run("diagnose", "--format", "json", "incident")
+    report = json.loads(capsys.readouterr().out)
+    assert ["oom_capacity"] == [finding["cause"] for finding in report["findings"]]
+    assert ["report.json"] == [gap["what"] for gap in report["unknown"]]
+
+
+def test_link_that_the_user_names_is_followed(capsys: pytest.CaptureFixture[str]) -> None:
+    """A link on the command line leads to its file; the evidence speaks of the name that was given."""
+    write("base.log", OOM + "\n")
+    Path("link.log").symlink_to("base.log")
+
+    assert 0 == run("diagnose", "--format", "json", "link.log")
+    (finding,) = json.loads(capsys.readouterr().out)["findings"]
+    assert "link.log" == finding["evidence"][0]["source"]
+
+
+def test_no_raw_control_characters_anywhere(capsys: pytest.CaptureFixture[str]) -> None:
+    """C1 and bidi characters of a log are escaped in JSON, and escapes in a path are in our own error line."""
+    write("odd.log", f"{OOM} \u009b31m \u202e\n")
+
+    assert 0 == run("diagnose", "--format", "json", "odd.log")
+    out = capsys.readouterr().out
+    assert not {"\u009b", "\u202e"} & set(out)
+    assert "\u009b31m \u202e" in json.loads(out)["findings"][0]["evidence"][0]["text"]
+    assert 3 == run("diagnose", "nope\x1b[31m")
+    assert "\x1b" not in capsys.readouterr().err
+
+
+def test_compressed_log_is_told_as_a_gap(capsys: pytest.CaptureFixture[str]) -> None:
+    """What is not read is said, with what to do."""
+    write("old.log.gz", b"\x1f\x8b")
+
+    assert 0 == run("diagnose", "--format", "json", "old.log.gz")
+    assert [("old.log.gz", "gunzip it first")] == [
+        (gap["what"], gap["remedy"]) for gap in json.loads(capsys.readouterr().out)["unknown"]
+    ]
