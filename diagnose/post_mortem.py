@@ -12,11 +12,14 @@ from aidiag.diagnose.incident import LogFile, PathError, diagnose_logs, files_in
 from aidiag.diagnose.job.evidence import with_true_evidence
 from aidiag.diagnose.job.folder import HostFolder, JobFolder, read_bounded
 from aidiag.diagnose.job.gather import gather, is_host_folder
+from aidiag.diagnose.record_rows import SUFFIX, record_report
 from aidiag.diagnose.report.merge import merge
 from aidiag.diagnose.report.model import SCHEMA, Report, ReportError, Unknown, decode
 from aidiag.diagnose.rulebook import load_rulebook
+from aidiag.trainer_shim.model import RecordError
 
 REPORT_LIMIT_BYTES = 64 << 20
+RECORDS_CAP = 4096
 
 
 def diagnose(paths: Sequence[str], config: Config, language: str, standard_input: BinaryIO) -> Report:
@@ -45,7 +48,7 @@ def diagnose(paths: Sequence[str], config: Config, language: str, standard_input
                 files += _of_folder(path, many=len(paths) > 1)
                 reports += _left_in(path, gaps)
         elif path.is_file():
-            found = _report(path)
+            found = _record(path) if path.suffix == SUFFIX else _report(path)
             if found is not None:
                 reports.append(found)
             else:
@@ -61,8 +64,29 @@ def diagnose(paths: Sequence[str], config: Config, language: str, standard_input
     return reports[0] if len(reports) == 1 and not gaps else merge(reports, gaps=gaps)
 
 
+def _record(path: Path) -> Report:
+    try:
+        return record_report(path)
+    except RecordError as problem:
+        raise PathError(f"{path}: not a whole record of the trainer shim: {problem.reason}") from None
+
+
 def _left_in(path: Path, gaps: list[Unknown]) -> list[Report]:
-    """The report that lies in an incident folder; one that cannot be used is told among what could not be seen."""
+    """The report and records that lie in an incident folder; one that cannot be used is told as not seen."""
+    return [*_report_left_in(path, gaps), *_records_left_in(path, gaps)]
+
+
+def _records_left_in(path: Path, gaps: list[Unknown]) -> list[Report]:
+    reports = []
+    for file in sorted(path.rglob(f"*{SUFFIX}"))[:RECORDS_CAP]:
+        try:
+            reports.append(_record(file))
+        except PathError as problem:
+            gaps.append(Unknown(shown(file.relative_to(path)), str(problem)))
+    return reports
+
+
+def _report_left_in(path: Path, gaps: list[Unknown]) -> list[Report]:
     if not (path / "report.json").is_file():
         return []
     try:

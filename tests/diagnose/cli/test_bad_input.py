@@ -224,3 +224,19 @@ def test_compressed_log_is_told_as_a_gap(capsys: pytest.CaptureFixture[str]) -> 
     assert [("old.log.gz", "gunzip it first")] == [
         (gap["what"], gap["remedy"]) for gap in json.loads(capsys.readouterr().out)["unknown"]
     ]
+
+
+@pytest.mark.parametrize("content", [b"", b"\0" * 5000, b"aidiag", os.urandom(4096)])
+def test_truncated_record_is_one_line(content: bytes, capsys: pytest.CaptureFixture[str]) -> None:
+    """A record that is cut or no record is refused by name; in a folder it is a gap and the rest is judged."""
+    write("rank-0.record", content)
+
+    assert 3 == run("diagnose", "rank-0.record")
+    error = capsys.readouterr().err
+    assert "rank-0.record: not a whole record" in error
+    assert 1 == len(error.strip().splitlines())
+    write("c.log", OOM)
+    assert 0 == run("diagnose", "--format", "json", ".")
+    report = json.loads(capsys.readouterr().out)
+    assert ["oom_capacity"] == [finding["cause"] for finding in report["findings"]]
+    assert ["rank-0.record"] == [gap["what"] for gap in report["unknown"]]
