@@ -203,12 +203,12 @@ def test_which_mounts_are_worth_telling() -> None:
 47 40 0:70 / /cache rw - tmpfs tmpfs rw
 48 40 259:7 / /data rw - xfs /dev/c rw
 49 40 0:71 / /data rw - nfs4 filer:/data rw
-50 40 0:72 / /work rw - tmpfs tmpfs rw
+50 40 0:72 / /code rw - tmpfs tmpfs rw
 51 40 0:73 / /lower rw - fuse.lxcfs lxcfs rw
 52 40 0:74 / /mnt/ceph rw - ceph mon:/ rw"""
 
-    assert ["/", "/work", "/data", "/mnt/ceph"] == [
-        mount.point for mount in worth_telling(parse_mounts(table), ["/", "/work/job"])
+    assert ["/", "/code", "/data", "/mnt/ceph"] == [
+        mount.point for mount in worth_telling(parse_mounts(table), ["/", "/code/job"])
     ]
 
 

@@ -9,9 +9,9 @@ Read = Callable[..., list[Event]]
 
 TRACEBACK = '''\
 Traceback (most recent call last):
-  File "/work/train.py", line 88, in <module>
+  File "/code/train.py", line 88, in <module>
     main()
-  File "/work/model.py", line 12, in forward
+  File "/code/model.py", line 12, in forward
     return torch.matmul(a, b)
            ^^^^^^^^^^^^^^^^^^
   File "/venv/lib/python3.11/site-packages/torch/functional.py", line 99, in matmul
@@ -64,7 +64,7 @@ def test_a_traceback_gives_its_exception_and_the_users_deepest_frame(read: Read)
     assert {name: event.fields[name] for name in ("type", "text", "file", "line", "function")} == {
         "type": "ValueError",
         "text": "shapes 3: 4",
-        "file": "/work/model.py",
+        "file": "/code/model.py",
         "line": 12,
         "function": "forward",
     }
@@ -82,8 +82,8 @@ def test_tracebacks_of_two_ranks_that_interleave_stay_apart(read: Read) -> None:
     ]
     events = read("\n".join(mixed) + "\n")
     assert [(event.subject, event.fields["type"], event.fields["file"]) for event in events] == [
-        (rank(3, host="", job="j"), "ValueError", "/work/model.py"),
-        (rank(5, host="", job="j"), "KeyError", "/work/loss.py"),
+        (rank(3, host="", job="j"), "ValueError", "/code/model.py"),
+        (rank(5, host="", job="j"), "KeyError", "/code/loss.py"),
     ]
 
 
