@@ -19,8 +19,12 @@ def sidecar_command(
     job: str, host_folder: Path, lock_fd: int | None, port: int | None, lang: str, config_file: Path | None
 ) -> None:
     """Watch one job on this host until its runs are over."""
-    from aidiag.diagnose.config import load
+    from aidiag.diagnose.config import Config, ConfigError, load
     from aidiag.diagnose.sidecar.watch_job import main
 
-    config = load(config_file)
-    main(job, host_folder, replace(config, lang=lang or config.lang), port=port)
+    broken: tuple[str, ...] = ()
+    try:
+        config = load(config_file)
+    except ConfigError as problem:  # a job without a watch is worse than a watch with the usual settings
+        config, broken = Config(), (str(problem),)
+    main(job, host_folder, replace(config, lang=lang or config.lang), port=port, broken_settings=broken)

@@ -54,7 +54,7 @@ class _Gaps:
 
     def __init__(self, runner: Runner, errors: Sequence[str]) -> None:
         self._runner = runner
-        self._errors = tuple(Unknown("rules", error, "mend the file; the other rules are in force") for error in errors)
+        self._errors = tuple(Unknown("settings", error, "mend the file; all else is in force") for error in errors)
         self.poll = runner.poll
 
     def gaps(self) -> tuple[Unknown, ...]:
@@ -74,6 +74,7 @@ def assemble(
     port: int,
     exact_port: bool,
     host: str = "",
+    broken_settings: Sequence[str] = (),
 ) -> Assembly:
     """Build and start collectors, rules and HTTP; the loop itself is run by the caller.
 
@@ -86,7 +87,7 @@ def assemble(
     collectors = [make(context) for name, make in COLLECTORS.items() if name not in config.disable]
     book = load_rulebook(known, config)
     waivers, broken = load_waivers_of(config)
-    errors = [*rule_errors(book), *broken]
+    errors = [*broken_settings, *rule_errors(book), *broken]
     for error in errors:
         log.warning("%s", error)
     runner = Runner(collectors, host=node.name, clock=clock, intervals=config.intervals)

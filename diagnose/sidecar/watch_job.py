@@ -6,6 +6,7 @@ import logging
 import os
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from aidiag import __version__
@@ -32,8 +33,16 @@ class JobWatch:
     """One sidecar from start to report. `folder` is this host's part of the job folder."""
 
     def __init__(
-        self, job: str, folder: HostFolder, config: Config, *, port: int | None, clock: Clock | None = None
+        self,
+        job: str,
+        folder: HostFolder,
+        config: Config,
+        *,
+        port: int | None,
+        clock: Clock | None = None,
+        broken_settings: Sequence[str] = (),
     ) -> None:
+        self._broken_settings = broken_settings
         self._job, self._folder, self._config = job, folder, config
         self._clock = clock or SystemClock()
         self._wanted_port = port
@@ -73,6 +82,7 @@ class JobWatch:
             job=lambda: self._runs_facts,
             port=self._wanted_port if self._wanted_port is not None else self._config.port,
             exact_port=False,
+            broken_settings=self._broken_settings,
         )
         return assembly
 
@@ -143,11 +153,11 @@ class JobWatch:
         return report
 
 
-def main(job: str, host_folder: Path, config: Config, *, port: int | None) -> None:
+def main(job: str, host_folder: Path, config: Config, *, port: int | None, broken_settings: Sequence[str] = ()) -> None:
     """Run a sidecar to its end; SIGTERM and SIGINT end it with a report, soon even where something hangs."""
     stop = threading.Event()
     on_signals(stop)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.Formatter.converter = time.gmtime
-    JobWatch(job, HostFolder(host_folder), config, port=port).run(stop)
+    JobWatch(job, HostFolder(host_folder), config, port=port, broken_settings=broken_settings).run(stop)
     leave()
