@@ -54,10 +54,10 @@ def aidiag(*arguments: str) -> list[str]:
 
 
 def make(prefix: str) -> tuple[Host, Host]:
-    """Two hosts joined by a cable. Needs root."""
+    """Two hosts joined by a cable, whose names begin with `prefix`. Needs root."""
     hosts = (
-        Host(f"{prefix}-a", "node-a", f"{SUBNET}.1"),
-        Host(f"{prefix}-b", "node-b", f"{SUBNET}.2"),
+        Host(f"{prefix}-a", f"{prefix}-node-a", f"{SUBNET}.1"),
+        Host(f"{prefix}-b", f"{prefix}-node-b", f"{SUBNET}.2"),
     )
     for host in hosts:
         _ip("netns", "add", host.namespace)

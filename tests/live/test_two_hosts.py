@@ -59,7 +59,7 @@ def report_of(folder: Path) -> dict[str, Any]:
 
 def outputs(folder: Path) -> str:
     """What both hosts printed, for the message of a failure."""
-    return "".join(path.read_text(errors="replace") for path in sorted(folder.glob("node-*.out")))[-6000:]
+    return "".join(path.read_text(errors="replace") for path in sorted(folder.glob("*.out")))[-6000:]
 
 
 def alarms(report: dict[str, Any]) -> list[str]:
@@ -76,9 +76,9 @@ def test_slow_loader_of_one_host_is_named(hosts: tuple[Host, Host], tmp_path: Pa
 
     assert ["straggler_input"] == alarms(report), outputs(tmp_path)
     culprit = report["findings"][0]["culprit"]
-    assert ([1], ["node-b"]) == (culprit["ranks"], culprit["hosts"])
-    assert ["node-a", "node-b"] == report["job"]["hosts"]
-    assert [(0, "node-a"), (1, "node-b")] == [(row["rank"], row["host"]) for row in report["ranks"]]
+    assert ([1], [hosts[1].name]) == (culprit["ranks"], culprit["hosts"])
+    assert [hosts[0].name, hosts[1].name] == report["job"]["hosts"]
+    assert [(0, hosts[0].name), (1, hosts[1].name)] == [(row["rank"], row["host"]) for row in report["ranks"]]
     for item in report["findings"][0]["evidence"]:
         lines = (tmp_path / "shared" / "aidiag-pair" / item["source"]).read_text().splitlines()
         assert item["text"] in lines[item["line"] - 1]
@@ -98,7 +98,7 @@ def test_killed_sidecar_and_interrupted_job_still_give_a_verdict(hosts: tuple[Ho
         time.sleep(1.0)
     assert "straggler_input" in outputs(tmp_path)
     for _ in range(6):  # a dead sidecar is started again, a few times
-        for pid in sidecars_on("node-b"):
+        for pid in sidecars_on(hosts[1].name):
             os.kill(pid, signal.SIGKILL)
         time.sleep(6.0)
     assert all(process.poll() is None for process in processes), outputs(tmp_path)
@@ -112,9 +112,9 @@ def test_killed_sidecar_and_interrupted_job_still_give_a_verdict(hosts: tuple[Ho
 
     assert alarms(report)[:1] == ["straggler_input"] or "straggler_input" in alarms(report), outputs(tmp_path)
     culprit = next(f for f in report["findings"] if f["cause"] == "straggler_input")["culprit"]
-    assert ([1], ["node-b"]) == (culprit["ranks"], culprit["hosts"])
-    assert any("node-b" in gap["what"] for gap in report["unknown"])
-    assert (folder / "node-a" / "report.json").exists()
+    assert ([1], [hosts[1].name]) == (culprit["ranks"], culprit["hosts"])
+    assert any(hosts[1].name in gap["what"] for gap in report["unknown"])
+    assert (folder / hosts[0].name / "report.json").exists()
 
 
 def processes_of(word: str, host: str) -> list[int]:
