@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 
 import msgspec
@@ -23,6 +24,7 @@ from aidiag.rules.finding import Finding
 
 FINDINGS_LIMIT_BYTES = 16 << 20
 STATE_LIMIT_BYTES = 8 << 20
+MERGES = 5
 
 
 class _Line(msgspec.Struct):
@@ -52,13 +54,27 @@ def gather(folder: JobFolder) -> Report:
 
 
 def write_merged(folder: JobFolder) -> Report:
-    """Merge and write `report.json` at the top of the job folder.
+    """Merge and write `report.json` at the top of the job folder. Raises OSError.
 
-    Of hosts that finish together each writes what it sees; the last one sees all. Raises OSError.
+    Hosts that finish together all do so, and the one that writes last must have seen all: whoever finds that a host's
+    report came while it merged merges again.
     """
-    report = gather(folder)
-    write_atomically(folder.report, encode(report))
+    for _ in range(MERGES):
+        seen = _reports(folder)
+        report = gather(folder)
+        write_atomically(folder.report, encode(report))
+        if _reports(folder) == seen:
+            break
     return report
+
+
+def _reports(folder: JobFolder) -> dict[str, int]:
+    """When each host's report was written, in nanoseconds."""
+    found = {}
+    for host in folder.hosts():
+        with contextlib.suppress(OSError):
+            found[host.path.name] = host.report.stat().st_mtime_ns
+    return found
 
 
 def is_host_folder(host: HostFolder) -> bool:

@@ -199,7 +199,7 @@ def test_ctrl_z_stops_and_continues_both(
     child = int(window.shown.split(b"pid ")[1].split()[0])
     window.type(b"\x1a")
     window.wait_for(b"stopped True")
-    assert b"T" == state(child)
+    wait_for(lambda: state(child) == b"T", "the command stopped")
     window.type(b"\n")
     (aidiag.folder / "go").touch()
     window.wait_for(b"over 0")
