@@ -7,6 +7,9 @@ short, one state.
 A step reaches from the end of the step before to the end of its own optimizer call. A second optimizer extends the
 step of the first, unless it has stepped in it already or a batch was taken in between: GANs, separate optimizers for
 parts of a model, and wrappers that call an inner optimizer all give one step a turn.
+
+Where optimizer calls cannot be seen at all (a compiled optimizer, old torch versions under torch.compile) each batch
+that follows a backward pass is taken for a step, after a while.
 """
 
 from __future__ import annotations
@@ -19,6 +22,8 @@ from typing import Optional
 from . import layout
 from .writer import STAMP_INDEX, RecordWriter
 
+UNSEEN_BATCHES = 64
+"""Batches with a backward pass each and no optimizer call, after which batches are steps: more than one accumulates."""
 STATE_NS = 2_000_000
 """Steps may be so short that a state for each would be a burden: then the last state is at most so old, and the step
 items behind it say the rest."""
@@ -52,10 +57,11 @@ class Timeline:
     """
 
     __slots__ = (
-        "_began", "_flags", "_loaders_written", "_next_tick", "_stepped", "_unix_offset", "_words", "base", "batches", "claimed", "clock", "dirty",
-        "dropped", "ended", "entered", "errors", "explicit", "fed", "live", "loaders", "loss", "loss_scale", "memory",
-        "overhead", "phase", "running", "since", "skipped", "spent", "stage", "steps", "thread", "tick", "told", "values", "weighs", "writer",
-        "written",
+        "_began", "_flags", "_loaders_written", "_next_tick", "_optimizers_seen", "_stepped", "_unix_offset",
+        "_unseen", "_words", "backwards", "base", "batches", "claimed", "clock", "dirty", "dropped", "ended",
+        "entered", "errors", "explicit", "fed", "live", "loaders", "loss", "loss_scale", "memory", "overhead", "phase",
+        "running", "since", "skipped", "spent", "stage", "steps", "thread", "tick", "told", "values", "weighs",
+        "writer", "written",
     )  # fmt: skip
 
     def __init__(self, writer: RecordWriter, clock: Callable[[], int] = time.monotonic_ns) -> None:
@@ -87,6 +93,10 @@ class Timeline:
         """The user calls step(): optimizer calls end no step any more."""
         self.fed = False
         """A batch was taken since the last optimizer call."""
+        self.backwards = 0
+        """Backward passes since the last batch, or the last optimizer call."""
+        self._unseen = 0
+        self._optimizers_seen = False
         self._stepped: set[int] = set()
         self.told = 0
         self.loss = 0.0
@@ -165,6 +175,8 @@ class Timeline:
 
     def optimizer_ended(self, key: int, now: int) -> None:
         """The optimizer known as `key` is done: its step ends here, or the open step reaches to here."""
+        self.backwards = 0
+        self._optimizers_seen = True
         if self.explicit:
             self.leave(now)
             return
@@ -179,6 +191,15 @@ class Timeline:
         stepped.clear()
         stepped.add(key)
         self.end_step(now)
+
+    def batch_after_backward(self, now: int) -> None:
+        """A batch is about to be taken, and the one before was trained on without an optimizer call seen."""
+        self.backwards = 0
+        if self.explicit or self._optimizers_seen:
+            return
+        self._unseen += 1
+        if self._unseen > UNSEEN_BATCHES:
+            self.end_step(now)
 
     def end_step(self, now: int, skipped: bool = False) -> None:
         """End a step here. `skipped` says that the gradient scaler left its optimizer call out."""

@@ -62,6 +62,9 @@ class BackwardHook(Hook):
             self.awaited = self._queued = False
             self._missed = 0
             self._depth = 1
+            timeline.backwards += 1
+            if not timeline.running:
+                timeline.start(now)
             if not timeline.claimed:
                 timeline.enter(layout.BACKWARD, now)
             if timeline.weighs:
@@ -143,6 +146,7 @@ class BackwardHook(Hook):
             self._engine.queue_callback(self.computed)
             self._queued = True
             self.awaited = False
+            timeline.backwards += 1
             if not timeline.claimed:
                 timeline.enter(layout.BACKWARD, now)
             if timeline.weighs:

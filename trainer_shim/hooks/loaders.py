@@ -160,6 +160,8 @@ class LoaderHook(Hook):
             phase = timeline.base
         else:
             phase = layout.EVALUATION if entry.role == layout.ROLE_EVALUATION else layout.DATA_WAIT
+            if timeline.backwards and phase == layout.DATA_WAIT:
+                timeline.batch_after_backward(now)
         timeline.enter(phase, now)
         self._depth = 1
         self._began = now

@@ -159,15 +159,15 @@ sys.stdin.readline()
 @pytest.mark.live
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("unshare"), reason="namespaces need root and unshare")
 @pytest.mark.parametrize("trap", [False, True], ids=["container", "trap"])
-def test_a_rank_in_a_container(tmp_path: Path, trap: bool) -> None:
+def test_a_rank_in_a_container(folder: Path, trainer: Callable[..., Any], trap: bool) -> None:
     """A rank with a /dev/shm and process ids of its own is seen from the host, with the process id it has here; a link
     that the container puts in the place of a folder leads nowhere.
     """
     job = f"container-{os.getpid()}"
-    links = f"mkdir /dev/shm/x && ln -s {tmp_path} /dev/shm/aidiag-7 &&" if trap else ""
+    links = f"ln -s {folder} /dev/shm/aidiag-7 &&" if trap else ""
     if trap:
-        tmp_path.chmod(0o700)
-        (tmp_path / owner.file_name(HERE)).write_bytes(b"of the host")
+        trainer(1, job_id=job)
+        assert [1] == ranks(RecordFinder([folder], job=job).find())
     shell = f'mount -t tmpfs none /dev/shm && mount -t proc proc /proc && {links} exec "$@"'
     child = subprocess.Popen(
         ["unshare", "-m", "-p", "-f", "--propagation", "private", "sh", "-c", shell, "sh", sys.executable, "-c", TRAIN],
@@ -182,6 +182,7 @@ def test_a_rank_in_a_container(tmp_path: Path, trap: bool) -> None:
     try:
         assert child.stdout is not None and "trained\n" == child.stdout.readline()
         (found,) = finder.find()
+        assert 0 == found.record.identity.rank
         assert 3 == found.record.state.steps
         assert (True, 1) == (found.alive, found.record.identity.pid)
         assert found.host_pid is not None and found.host_pid != 1

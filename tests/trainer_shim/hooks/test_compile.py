@@ -115,15 +115,30 @@ def test_compiling(trainer: Any, name: str) -> None:
     assert phases == {"forward", "backward"} & set(record.state.phase_seconds)
 
 
-def test_compiled_autograd(trainer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compiled_autograd(trainer: Any) -> None:
     """Where backward passes are compiled, nothing of ours is drawn into them."""
     import torch._dynamo as dynamo
 
-    monkeypatch.setattr(dynamo.config, "compiled_autograd", True)
-    losses, _, breaks = train(compiled)
-    record = trainer.record()
-    shim.detach()
+    with dynamo.config.patch(compiled_autograd=True):
+        losses, _, breaks = train(compiled)
+        record = trainer.record()
+        shim.detach()
+        alone = train(compiled)[0]
 
-    assert (losses, breaks) == (train(compiled)[0], {})
+    assert (losses, breaks) == (alone, {})
     assert {"forward", "backward"} <= set(record.state.phase_seconds)
     assert 8 == record.state.steps
+
+
+def test_a_model_in_a_compiled_function_is_left_alone(trainer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where something was compiled and nobody knows what, no module gets hooks; a compiled part of a model shows what."""
+    from aidiag.trainer_shim.hooks import search
+
+    module = Model()
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.01)
+    assert [module, module.first, module.second] == search.candidates(torch, optimizer)
+    monkeypatch.setattr(search, "has_compiled", lambda: True)
+    assert [] == search.candidates(torch, optimizer)
+    region(module)
+
+    assert [module, module.first, module.second] == search.candidates(torch, optimizer)

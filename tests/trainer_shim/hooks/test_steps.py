@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
 
 import aidiag.trainer_shim as shim
+from aidiag.trainer_shim.timeline import UNSEEN_BATCHES
 
 X = torch.randn(4, 8)
 
@@ -139,6 +141,27 @@ def test_an_optimizer_a_parameter_within_backward(trainer: Any) -> None:
         backward(module)
 
     assert 6 == trainer.record().state.steps
+
+
+def test_an_optimizer_that_cannot_be_seen(trainer: Any) -> None:
+    """Where no optimizer call is ever seen, batches with a backward pass are steps after a while; the first call that
+    is seen ends that.
+    """
+    module = model()
+    loader = DataLoader(TensorDataset(torch.randn(100, 8)), batch_size=1)
+    for (batch,) in loader:
+        module(batch).sum().backward()
+    counted = trainer.record().state.steps
+    assert 100 - UNSEEN_BATCHES - 1 <= counted <= 100 - UNSEEN_BATCHES
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+    for (batch,) in loader:
+        module(batch).sum().backward()
+    optimizer.step()
+    unseen = trainer.record().state.steps
+    for (batch,) in loader:
+        module(batch).sum().backward()
+
+    assert unseen == trainer.record().state.steps
 
 
 def test_an_explicit_step_goes_before_optimizers(trainer: Any) -> None:
