@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 
@@ -26,6 +27,19 @@ class Undecided(Exception):
 
     def __str__(self) -> str:
         return "; ".join(f"{gap.what}: {gap.reason}" for gap in self.gaps)
+
+
+GAPS_KEPT = 16
+
+
+def without(gaps: Iterable[Gap]) -> Undecided:
+    """An Undecided with each of several gaps once; of very many (each rank of a large job has its own) the first few,
+    those that should have been there before those that were not to be expected.
+    """
+    distinct = list(dict.fromkeys(gaps))
+    if len(distinct) > GAPS_KEPT:
+        distinct = sorted(distinct, key=lambda gap: not gap.expected)[:GAPS_KEPT]
+    return Undecided(*distinct)
 
 
 def undecided(what: str, reason: str, remedy: str = "", *, expected: bool = True) -> Undecided:

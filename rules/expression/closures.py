@@ -13,7 +13,7 @@ from typing import Any
 
 from aidiag.rules.expression.calls import LONGEST_WINDOW_SECONDS
 from aidiag.rules.expression.evaluation import Closure, Frame
-from aidiag.rules.undecided import Gap, Undecided, undecided
+from aidiag.rules.undecided import Gap, Undecided, undecided, without
 
 COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
@@ -30,7 +30,7 @@ def chain(frame: Frame, parts: tuple[Closure, ...], tests: tuple[Callable[[Any, 
         except Undecided as reason:
             gaps += reason.gaps
     if gaps:
-        raise Undecided(*dict.fromkeys(gaps))
+        raise without(gaps)
     return True
 
 
@@ -50,7 +50,7 @@ def logic(name: str, parts: tuple[Closure, ...]) -> Closure:
             except Undecided as reason:
                 gaps += reason.gaps
         if gaps:
-            raise Undecided(*dict.fromkeys(gaps))
+            raise without(gaps)
         return not decisive
 
     return logic

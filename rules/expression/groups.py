@@ -8,7 +8,7 @@ from typing import Any
 from aidiag.collectors.subject import Subject
 from aidiag.rules.expression.evaluation import Closure, Frame
 from aidiag.rules.expression.tree import Group
-from aidiag.rules.undecided import Gap, Undecided, undecided
+from aidiag.rules.undecided import Gap, Undecided, undecided, without
 
 
 def closure(node: Group, value: Closure, where: Closure | None) -> Closure:
@@ -46,7 +46,7 @@ def closure(node: Group, value: Closure, where: Closure | None) -> Closure:
             except Undecided as reason:
                 gaps += reason.gaps
         if not values and gaps:
-            raise Undecided(*dict.fromkeys(gaps))
+            raise without(gaps)
         if fold is None:
             chosen = [member for member, truth in zip(members, values, strict=True) if truth]
             return ", ".join(sorted((member.name for member in chosen), key=_natural))
