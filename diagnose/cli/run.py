@@ -11,7 +11,9 @@ import click
 
 
 @click.command("run", context_settings={"allow_interspersed_args": False, "ignore_unknown_options": False})
-@click.option("--port", type=click.IntRange(0, 65535), help="Port of the sidecar's pages and metrics (9877).")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), help="Port of the sidecar's pages and metrics ($AIDIAG_PORT, else 9877)."
+)
 @click.option("--report", type=click.Path(path_type=Path, dir_okay=False), help="Also write the report to this file.")
 @click.option(
     "--out",
@@ -43,4 +45,15 @@ def run_command(
         print(f"aidiag: the command runs without a watch: {problem}", file=sys.stderr, flush=True)
         os.execvp(command[0], command)
     sidecar = tuple(shlex.split(sidecar_command)) if sidecar_command else SIDECAR_COMMAND
+    port = _port(os.environ.get("AIDIAG_PORT", "")) if port is None else port
     return launch(command, Settings(out, report, port, quiet, lang, sidecar))
+
+
+def _port(text: str) -> int | None:
+    """The port in AIDIAG_PORT. One that cannot be used is told and left out: the command runs all the same."""
+    if not text:
+        return None
+    if text.isdecimal() and int(text) <= 65535:
+        return int(text)
+    print(f"aidiag: AIDIAG_PORT={text!r} is no port and is left out; give 0 to 65535", file=sys.stderr, flush=True)
+    return None

@@ -167,3 +167,13 @@ def test_secrets_in_a_command_line(word: str, shown: str) -> None:
 def test_a_secret_behind_its_option() -> None:
     """The word after --password is replaced, the one after --tokenizer is not."""
     assert ("--password", "…", "--tokenizer", "t5") == without_secrets(["--password", "x", "--tokenizer", "t5"])
+
+
+@pytest.mark.parametrize(("text", "said"), [("abc", True), ("70000", True), ("9990", False)])
+def test_port_from_the_environment(aidiag: Aidiag, text: str, said: bool) -> None:
+    """AIDIAG_PORT is used where it is a port; else that is told once, and the command runs."""
+    aidiag.environ["AIDIAG_PORT"] = text
+    ended = aidiag.run("sh", "-c", "exit 4")
+
+    assert 4 == ended.returncode
+    assert (b"AIDIAG_PORT" in ended.stderr) is said
