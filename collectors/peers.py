@@ -1,30 +1,37 @@
 """The other hosts of the job, through the state that their sidecars share in the job folder.
 
 Each sidecar replaces `<job folder>/<host>/state.json` every few seconds; this collector reads those of the other hosts
-and gives their samples and events on, moved to this host's clock. Trust ends at the file: sizes and counts are
-capped, a broken file costs that host only, and only shared subjects are taken.
+and gives their samples and events on, moved to this host's clock (peer_clock). Trust ends at the file: sizes and
+counts are capped, a broken file costs that host only, a broken entry only itself, and only shared subjects are taken.
 """
 
 from __future__ import annotations
 
-import os
-import stat
+import math
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeVar
 
 import msgspec
 
+from aidiag.collectors.bounded import read_bounded
 from aidiag.collectors.collector import Clock, Context
 from aidiag.collectors.errors import CollectorError, UnavailableError
 from aidiag.collectors.observation import Absent, Event, Observation, Place, Sample
+from aidiag.collectors.peer_clock import PeerClock
 from aidiag.collectors.signal import EventKind, Signal
 from aidiag.collectors.subject import SUBJECT_KINDS, Subject, host
 
 STATE_FILE = "state.json"
 STATE_LIMIT_BYTES = 8 << 20
-STALE_SECONDS = 15.0
 HOSTS_CAP = 4096
+EVENTS_CAP = 2_000
+"""Events that are taken of one state; a sidecar shares its newest 500."""
+KEYS_KEPT = 10_000
+"""Events of one host of which it is remembered that they have been told."""
+
+T = TypeVar("T")
 
 SIGNALS: tuple[Signal, ...] = (
     Signal("peer_state_age_seconds", "gauge", "seconds", "host", "Age of the last state that a peer's sidecar shared"),
@@ -48,12 +55,15 @@ class SharedSample(msgspec.Struct, frozen=True, array_like=True):
 
 
 class SharedEvent(msgspec.Struct, frozen=True):
-    """An event as it is shared."""
+    """An event as it is shared. `time` is by the sharing host's steady clock: unlike `unix`, which is worked out from
+    it where the source states none, it stays the same each time that the event is shared.
+    """
 
     kind: str
     subject_kind: str
     subject_name: str
     unix: float | None
+    time: float | None = None
     fields: dict[str, Any] = {}
     source: str = ""
     line: int | None = None
@@ -83,7 +93,7 @@ def encode_state(
     port: int,
     ended: bool,
 ) -> bytes:
-    """The state of this host as its peers read it."""
+    """The state of this host as its peers read it. JSON has no NaN and no infinity: such readings are left out."""
     offset = clock.unix() - clock.monotonic()
     return msgspec.json.encode(
         State(
@@ -96,6 +106,7 @@ def encode_state(
             samples=[
                 SharedSample(s.signal, s.subject.kind, s.subject.name, s.value, s.time + offset, s.labels)
                 for s in samples
+                if isinstance(s.value, str) or math.isfinite(s.value)
             ],
             events=[
                 SharedEvent(
@@ -103,6 +114,7 @@ def encode_state(
                     e.subject.kind,
                     e.subject.name,
                     e.unix if e.unix is not None else None if e.time is None else e.time + offset,
+                    e.time,
                     dict(e.fields),
                     e.place.source if e.place else "",
                     e.place.line if e.place else None,
@@ -116,26 +128,43 @@ def encode_state(
 
 
 def decode_state(text: bytes) -> State:
-    """Read a shared state. Raises CollectorError where it is none."""
+    """Read a shared state; samples and events that are none are left out. Raises CollectorError where it is no state."""
     try:
-        return msgspec.json.decode(text, type=State)
-    except (msgspec.DecodeError, msgspec.ValidationError, RecursionError) as problem:
+        try:
+            return msgspec.json.decode(text, type=State)
+        except msgspec.ValidationError:
+            return _decode_what_is_whole(text)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as problem:
         raise CollectorError(f"not a shared state: {problem}") from None
 
 
-def read_bounded(path: Path, limit_bytes: int) -> bytes:
-    """A regular file's content. Raises CollectorError for links, other kinds of file and larger ones."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise CollectorError(f"{path} is not a regular file")
-        if status.st_size > limit_bytes:
-            raise CollectorError(f"{path} is larger than {limit_bytes} bytes")
-        with os.fdopen(descriptor, "rb", closefd=False) as stream:
-            return stream.read(limit_bytes)
-    finally:
-        os.close(descriptor)
+def _decode_what_is_whole(text: bytes) -> State:
+    facts = msgspec.json.decode(text, type=dict[str, Any])
+    lists = {name: facts.pop(name, None) for name in ("samples", "events")}
+    state = msgspec.convert(facts, type=State)
+    return msgspec.structs.replace(
+        state, samples=_whole(lists["samples"], SharedSample), events=_whole(lists["events"], SharedEvent)
+    )
+
+
+def _whole(items: object, kind: type[T]) -> list[T]:
+    found = []
+    for item in items if isinstance(items, list) else ():
+        try:
+            found.append(msgspec.convert(item, type=kind))
+        except msgspec.ValidationError:
+            continue
+    return found
+
+
+@dataclass(slots=True)
+class _Peer:
+    """What is remembered of one peer: its last state, that state's text by its hash, and the events told."""
+
+    clock: PeerClock = field(default_factory=PeerClock)
+    state: State | None = None
+    text: int = 0
+    told: dict[tuple[object, ...], None] = field(default_factory=dict)
 
 
 class PeersCollector:
@@ -148,7 +177,7 @@ class PeersCollector:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._seen_events: dict[str, set[tuple[object, ...]]] = {}
+        self._peers: dict[str, _Peer] = {}
 
     def collect(self) -> Iterable[Observation]:
         """Read the state of every other host. Raises UnavailableError where no folder is shared."""
@@ -157,44 +186,60 @@ class PeersCollector:
             raise UnavailableError(
                 "no job folder is shared with other hosts", "give --out a folder that all hosts share"
             )
-        observations: list[Observation] = []
-        for path in sorted(folder.glob(f"*/{STATE_FILE}"))[:HOSTS_CAP]:
-            name = path.parent.name
-            if self._context.host_folder is not None and name == self._context.host_folder.name:
-                continue
-            observations.extend(self._peer(name, path))
-        return observations
+        paths = sorted(folder.glob(f"*/{STATE_FILE}"))[:HOSTS_CAP]
+        self._peers = {path.parent.name: self._peers.get(path.parent.name) or _Peer() for path in paths}
+        own = self._context.host_folder.name if self._context.host_folder is not None else None
+        return [one for path in paths if path.parent.name != own for one in self._of_peer(path)]
 
-    def _peer(self, folder_name: str, path: Path) -> Iterator[Observation]:
+    def _of_peer(self, path: Path) -> Iterator[Observation]:
+        """What a peer tells: always how old its state is, and what is in it where that is new."""
+        name = path.parent.name
+        peer = self._peers[name]
         try:
-            state = decode_state(read_bounded(path, STATE_LIMIT_BYTES))
+            text = read_bounded(path, STATE_LIMIT_BYTES)
+            key = hash(text)
+            is_new = peer.state is None or key != peer.text
+            if is_new:
+                peer.state, peer.text = None, key
+                peer.state = decode_state(text)
         except (CollectorError, OSError) as problem:
-            yield Absent("peer_state_age_seconds", host(folder_name), f"{path.parent.name}/{path.name}: {problem}")
+            yield Absent("peer_state_age_seconds", host(name), f"{name}/{path.name}: {problem}")
             return
-        if self._context.job is not None and state.job != self._context.job:
+        state = peer.state
+        if state is None or (self._context.job is not None and state.job != self._context.job):
             return
         clock = self._context.clock
         now, unix = clock.monotonic(), clock.unix()
-        age = max(0.0, unix - state.unix)
-        peer = host(state.host)
-        yield Sample("peer_state_age_seconds", peer, age, now)
-        yield Sample("peer_sidecar_ended", peer, float(state.ended), now)
-        to_monotonic = now - unix
-        for sample in state.samples:
-            subject = _subject(sample.kind, sample.name, state)
-            if subject is not None:
-                yield Sample(sample.signal, subject, sample.value, min(now, sample.unix + to_monotonic), sample.labels)
-        yield from self._new_events(state, to_monotonic)
+        peer.clock.seen(state.unix, now, unix)
+        whose = host(state.host)
+        yield Sample("peer_state_age_seconds", whose, peer.clock.age(now), now)
+        yield Sample("peer_sidecar_ended", whose, float(state.ended), now)
+        if is_new:
+            to_monotonic = now - unix + peer.clock.behind
+            yield from _samples(state, to_monotonic, now)
+            yield from _new_events(state, to_monotonic, peer.told)
 
-    def _new_events(self, state: State, to_monotonic: float) -> Iterator[Event]:
-        seen = self._seen_events.setdefault(state.host, set())
-        for event in state.events:
-            key = (event.kind, event.subject_name, event.unix, event.source, event.line, event.text)
-            subject = _subject(event.subject_kind, event.subject_name, state)
-            if key in seen or subject is None or len(seen) > 10_000:
-                continue
-            seen.add(key)
+
+def _samples(state: State, to_monotonic: float, now: float) -> Iterator[Sample]:
+    for sample in state.samples:
+        subject = _subject(sample.kind, sample.name, state)
+        if subject is not None:
+            yield Sample(sample.signal, subject, sample.value, min(now, sample.unix + to_monotonic), sample.labels)
+
+
+def _new_events(state: State, to_monotonic: float, told: dict[tuple[object, ...], None]) -> Iterator[Event]:
+    for event in state.events[-EVENTS_CAP:]:
+        when = event.unix if event.time is None else event.time
+        key = (event.kind, event.subject_name, when, event.source, event.line, event.text)
+        subject = _subject(event.subject_kind, event.subject_name, state)
+        if subject is None:
+            continue
+        if key not in told:
             yield event_of(event, subject, to_monotonic)
+        told.pop(key, None)
+        told[key] = None
+    for old in list(told)[: max(0, len(told) - KEYS_KEPT)]:
+        del told[old]
 
 
 def event_of(shared: SharedEvent, subject: Subject, to_monotonic: float) -> Event:

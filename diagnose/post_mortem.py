@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import BinaryIO
 
 from aidiag.collectors import registry
+from aidiag.collectors.bounded import read_bounded
 from aidiag.diagnose.config import Config
 from aidiag.diagnose.incident import LogFile, PathError, diagnose_logs, files_in, shown
 from aidiag.diagnose.job.evidence import with_true_evidence
-from aidiag.diagnose.job.folder import HostFolder, JobFolder, read_bounded
+from aidiag.diagnose.job.folder import HostFolder, JobFolder
 from aidiag.diagnose.job.gather import gather, is_host_folder
 from aidiag.diagnose.record_rows import SUFFIX, record_report
 from aidiag.diagnose.report.merge import merge

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
-from aidiag.diagnose.job.folder import read_bounded
+from aidiag.collectors.bounded import read_bounded
 from aidiag.diagnose.report.model import Report
 from aidiag.rules.finding import Evidence, Finding
 

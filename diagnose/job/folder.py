@@ -27,7 +27,6 @@ from pathlib import Path
 
 PREFIX = "aidiag-"
 NAME_LIMIT = 80
-READ_LIMIT_BYTES = 4 << 20
 
 FOLDER_MODE = 0o775
 """Cut by the user's umask, as for any output of the job: who shares a group's folder by umask shares this one."""
@@ -202,17 +201,3 @@ def write_atomically(path: Path, data: bytes) -> None:
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
-
-
-def read_bounded(path: Path, limit_bytes: int = READ_LIMIT_BYTES) -> bytes:
-    """The content of a plain file that others may have made. Raises OSError for links, devices and pipes, and for
-    files above the limit.
-    """
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(fd, "rb") as file:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise OSError(errno.EINVAL, "not a plain file", str(path))
-        data = file.read(limit_bytes + 1)
-    if len(data) > limit_bytes:
-        raise OSError(errno.EFBIG, f"larger than {limit_bytes} bytes", str(path))
-    return data

@@ -8,13 +8,14 @@ import time
 import msgspec
 
 from aidiag import __version__
+from aidiag.collectors.bounded import read_bounded
 from aidiag.collectors.errors import CollectorError
 from aidiag.collectors.observation import Sample
 from aidiag.collectors.peers import State, decode_state
 from aidiag.collectors.signal import Registry
 from aidiag.collectors.subject import rank
 from aidiag.diagnose.job.evidence import with_true_evidence
-from aidiag.diagnose.job.folder import HostFolder, JobFolder, read_bounded, write_atomically
+from aidiag.diagnose.job.folder import HostFolder, JobFolder, write_atomically
 from aidiag.diagnose.job.runs import is_over, read_runs, read_sidecar
 from aidiag.diagnose.report.merge import merge
 from aidiag.diagnose.report.model import JobFacts, RankRow, Report, ReportError, Unknown, decode, encode

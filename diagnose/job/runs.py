@@ -10,7 +10,8 @@ from typing import Literal
 
 import msgspec
 
-from aidiag.diagnose.job.folder import HostFolder, read_bounded, write_atomically
+from aidiag.collectors.bounded import read_bounded
+from aidiag.diagnose.job.folder import HostFolder, write_atomically
 from aidiag.diagnose.job.process import PROC, ProcessMark, alive
 
 FILES_LIMIT = 4096

@@ -14,7 +14,8 @@ from threading import Thread
 from typing import Any
 
 from aidiag import __version__
-from aidiag.diagnose.job.folder import read_bounded, write_atomically
+from aidiag.collectors.bounded import read_bounded
+from aidiag.diagnose.job.folder import write_atomically
 from aidiag.diagnose.job.process import ProcessMark, alive, mark
 from aidiag.diagnose.job.runs import SEEN_EVERY_SECONDS, RunFile, is_over, read_runs, read_sidecar, write_run
 from aidiag.diagnose.run.capture import Capture

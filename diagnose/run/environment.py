@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from aidiag.diagnose.job.folder import HostFolder, read_bounded
+from aidiag.collectors.bounded import read_bounded
+from aidiag.diagnose.job.folder import HostFolder
 from aidiag.trainer_shim.export import INJECT
 
 NCCL_LOGGING = {"NCCL_DEBUG", "NCCL_DEBUG_FILE", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_LEVELS"}

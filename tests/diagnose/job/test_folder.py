@@ -16,7 +16,6 @@ from aidiag.diagnose.job.folder import (
     make,
     path_component,
     places,
-    read_bounded,
     write_atomically,
 )
 from aidiag.diagnose.job.locks import local_lock, lock
@@ -142,20 +141,6 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
 
     assert "old" == path.read_text()
     assert [path] == list(tmp_path.iterdir())
-
-
-def test_reading_refuses_what_a_job_may_have_put_there(tmp_path: Path) -> None:
-    """Links, pipes and files above the limit are refused at once; a plain file is read."""
-    (tmp_path / "plain").write_text("x" * 100)
-    (tmp_path / "link").symlink_to(tmp_path / "plain")
-    os.mkfifo(tmp_path / "pipe")
-
-    assert b"x" * 100 == read_bounded(tmp_path / "plain")
-    for name in ("link", "pipe"):
-        with pytest.raises(OSError, match=r"symbolic links|not a plain file"):
-            read_bounded(tmp_path / name)
-    with pytest.raises(OSError, match="larger than 99 bytes"):
-        read_bounded(tmp_path / "plain", 99)
 
 
 def test_a_lock_is_held_by_one(tmp_path: Path) -> None:
