@@ -11,6 +11,7 @@ from typing import BinaryIO
 
 from aidiag import __version__
 from aidiag.collectors.logs import read_log
+from aidiag.collectors.logs.attribution import Owner
 from aidiag.collectors.logs.processes import Processes
 from aidiag.collectors.observation import Event
 from aidiag.collectors.signal import Registry
@@ -35,10 +36,11 @@ class PathError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class LogFile:
-    """A file to read and the name under which evidence speaks of it."""
+    """A file to read, the name under which evidence speaks of it, and whose it is where more than its name tells."""
 
     path: Path
     name: str
+    owner: Owner | None = None
 
 
 def files_in(folder: Path) -> list[LogFile]:
@@ -67,18 +69,19 @@ def diagnose_logs(
     registry: Registry,
     language: str,
     stream: BinaryIO | None = None,
+    job: str = "",
 ) -> Report:
-    """The report on log files, and on `stream` where one is given (named `-`).
+    """The report on log files, and on `stream` where one is given (named `-`). `job` is the job that they are of.
 
     A file that cannot be read is told among what could not be seen; the others are judged.
     """
     window = Window(registry, event_horizon_seconds=None, unix_offset=0.0)
     gaps: list[Unknown] = []
     latest = 0.0
-    for event in _events(files, gaps, stream):
+    for event in _events(files, gaps, stream, job):
         window.add(event)
         latest = max(latest, window.time_of(event) or 0.0)
-    tracker = Tracker(unix_offset=0.0, language=language)
+    tracker = Tracker(unix_offset=0.0, language=language, job=job)
     findings = tracker.update(judge(rules, window, latest), latest, final=True)
     if len(findings) > FINDINGS_CAP:
         gaps.append(
@@ -93,16 +96,16 @@ def diagnose_logs(
     )  # fmt: skip
 
 
-def _events(files: Iterable[LogFile], gaps: list[Unknown], stream: BinaryIO | None) -> Iterator[Event]:
+def _events(files: Iterable[LogFile], gaps: list[Unknown], stream: BinaryIO | None, job: str) -> Iterator[Event]:
     processes = Processes()
     if stream is not None:
-        yield from read_log(stream, source="-", processes=processes)
+        yield from read_log(stream, source="-", job=job, processes=processes)
     for file in files:
         if file.path.suffix in COMPRESSED:
             gaps.append(Unknown(file.name, "is compressed", f"{COMPRESSED[file.path.suffix]} it first"))
             continue
         try:
-            yield from read_log(file.path, source=file.name, processes=processes)
+            yield from read_log(file.path, source=file.name, job=job, owner=file.owner, processes=processes)
         except OSError as problem:
             gaps.append(Unknown(file.name, f"cannot be read: {problem.strerror or problem}", "check its permissions"))
 

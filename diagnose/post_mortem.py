@@ -28,6 +28,12 @@ def diagnose(paths: Sequence[str], config: Config, language: str, standard_input
 
     Raises PathError for a path that is not there or cannot be read at all.
     """
+
+    def judged(logs: Sequence[LogFile], job: str = "", stream: BinaryIO | None = None) -> Report:
+        known = registry()
+        rules = load_rulebook(known, config).rules
+        return diagnose_logs(logs, rules=rules, registry=known, language=language, stream=stream, job=job)
+
     reports: list[Report] = []
     files: list[LogFile] = []
     gaps: list[Unknown] = []
@@ -44,7 +50,7 @@ def diagnose(paths: Sequence[str], config: Config, language: str, standard_input
         if path.is_dir():
             kind = _job_folder(path)
             if kind is not None:
-                reports.append(gather(kind))
+                reports.append(gather(kind, judged))
             else:
                 files += _of_folder(path, many=len(paths) > 1)
                 reports += _left_in(path, gaps)
@@ -57,11 +63,7 @@ def diagnose(paths: Sequence[str], config: Config, language: str, standard_input
         else:
             raise PathError(f"{shown(text)}: is neither a file nor a folder; give `-` to read from a pipe")
     if files or stream is not None or not reports:
-        known = registry()
-        book = load_rulebook(known, config)
-        reports.append(
-            diagnose_logs(files, rules=book.rules, registry=known, language=language, stream=stream)
-        )  # fmt: skip
+        reports.append(judged(files, stream=stream))
     return reports[0] if len(reports) == 1 and not gaps else merge(reports, gaps=gaps)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -14,8 +15,10 @@ from aidiag.collectors.observation import Sample
 from aidiag.collectors.peers import State, decode_state
 from aidiag.collectors.signal import Registry
 from aidiag.collectors.subject import rank
+from aidiag.diagnose.incident import LogFile
 from aidiag.diagnose.job.evidence import with_true_evidence
 from aidiag.diagnose.job.folder import HostFolder, JobFolder, write_atomically
+from aidiag.diagnose.job.logs import logs_of
 from aidiag.diagnose.job.runs import is_over, read_runs, read_sidecar
 from aidiag.diagnose.report.merge import merge
 from aidiag.diagnose.report.model import JobFacts, RankRow, Report, ReportError, Unknown, decode, encode
@@ -27,6 +30,9 @@ FINDINGS_LIMIT_BYTES = 16 << 20
 STATE_LIMIT_BYTES = 8 << 20
 MERGES = 5
 
+JudgeLogs = Callable[[Sequence[LogFile], str], Report]
+"""The report on logs of the job of an id."""
+
 
 class _Line(msgspec.Struct):
     """A line of findings.ndjson."""
@@ -36,21 +42,29 @@ class _Line(msgspec.Struct):
     finding: Finding | None = None
 
 
-def gather(folder: JobFolder) -> Report:
+def gather(folder: JobFolder, judge_logs: JudgeLogs | None = None) -> Report:
     """The report of the whole job from what its hosts left, however partial. Raises OSError where `folder` cannot be
     listed.
 
-    A host whose sidecar wrote no report still counts with the findings that it raised and its last shared state.
+    A host whose sidecar wrote no whole report still counts with the findings that it raised and its last shared state.
+    With `judge_logs` the logs of these hosts are read, too, all together: that takes its time, and while the job runs
+    it is what their sidecars do.
     """
     reports: list[Report] = []
     gaps: list[Unknown] = []
+    logs: list[LogFile] = []
     for host in folder.hosts():
-        if not is_host_folder(host):
-            continue
-        report, gap = _host_report(host)
-        report = None if report is None else with_true_evidence(report, folder.path)
-        reports += [report] if report is not None else []
-        gaps += [gap] if gap is not None else []
+        report, why = _host_report(host)
+        if report is None:
+            left = logs_of(host)
+            if not left and not is_host_folder(host):
+                continue
+            report, gap = _partial_report(host, why, with_logs=bool(left) and judge_logs is not None)
+            logs += left
+            gaps.append(gap)
+        reports.append(with_true_evidence(report, folder.path))
+    if judge_logs is not None and logs:
+        reports.append(judge_logs(logs, next((report.job.id for report in reports if report.job.id), "")))
     return merge(reports, gaps=gaps)
 
 
@@ -83,15 +97,20 @@ def is_host_folder(host: HostFolder) -> bool:
     return any(path.exists() for path in (host.sidecar, host.findings, host.state)) or bool(read_runs(host))
 
 
-def _host_report(host: HostFolder) -> tuple[Report | None, Unknown | None]:
+def _host_report(host: HostFolder) -> tuple[Report | None, str]:
+    """The report that a host left; None, and why, where there is no whole one."""
     try:
-        return decode(read_bounded(host.report, FINDINGS_LIMIT_BYTES), name=f"{host.path.name}/report.json"), None
+        return decode(read_bounded(host.report, FINDINGS_LIMIT_BYTES), name=f"{host.path.name}/report.json"), ""
     except FileNotFoundError:
-        why = "its sidecar left no report"
+        return None, "its sidecar left no report"
     except OSError as problem:
-        why = f"its report cannot be read ({problem.strerror or problem})"
+        return None, f"its report cannot be read ({problem.strerror or problem})"
     except ReportError as problem:
-        why = str(problem)
+        return None, str(problem)
+
+
+def _partial_report(host: HostFolder, why: str, *, with_logs: bool) -> tuple[Report, Unknown]:
+    """What a host without a whole report left but for its logs, and the gap that remains."""
     findings = read_findings(host)
     state = _state(host)
     runs = read_runs(host)
@@ -114,8 +133,9 @@ def _host_report(host: HostFolder) -> tuple[Report | None, Unknown | None]:
         findings=tuple(findings),
         ranks=_rows(state) if state else (),
     )
+    used = "what it had found until then and its logs are" if with_logs else "what it had found until then is"
     remedy = "" if going else f"look at {host.path.name}/sidecar.log"
-    return report, Unknown(f"host {name}", f"{why}{seen}; what it had found until then is used", remedy)
+    return report, Unknown(f"host {name}", f"{why}{seen}; {used} used", remedy)
 
 
 def read_findings(host: HostFolder) -> list[Finding]:
