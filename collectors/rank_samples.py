@@ -41,7 +41,7 @@ def rank_samples(found: FoundRecord, subject: Subject, now: float, split: CommSp
         yield sample("rank_up", float(found.alive))
     yield sample("rank_start_timestamp_seconds", identity.started_unix)
     yield sample("rank_heartbeat_timestamp_seconds", state.unix)
-    yield sample("rank_state_code", float(_code(found)))
+    yield sample("rank_state_code", float(state_code(state, alive=found.alive)))
     yield sample("rank_shim_attached", 1.0)
     if found.alive is not False:
         yield sample("rank_phase", state.phase)
@@ -166,9 +166,9 @@ def _place(identity: Identity) -> PlaceInJob:
     )
 
 
-def _code(found: FoundRecord) -> int:
-    state = found.record.state
+def state_code(state: State, *, alive: bool | None = None) -> int:
+    """The `rank_state_code` of a trainer by its record, `alive` or not, None where that is not known."""
     code = STAGE_CODES.get(state.stage, 0)
-    if found.alive is False:
+    if alive is False:
         return code if code == STAGE_CODES["failed"] else 0
     return KNOWN_PHASES.get(state.phase, code) if state.stage == "training" else code

@@ -62,7 +62,8 @@ class RecordFinder:
 
     `folders` are where to look; None means the usual places of the shim (`trainer_shim.folder`), for root those of all
     users, and the same places of processes that live in another mount namespace, through /proc/PID/root. `job` limits
-    the records to one job. A record is taken only from a folder's own owner, and by others than root only their own.
+    the records to one job. With `keeps_gone` a record whose file has vanished, as those of a container vanish with it,
+    stays open and is still found. A record is taken only from a folder's own owner, and by others than root only their own.
     """
 
     def __init__(
@@ -70,12 +71,13 @@ class RecordFinder:
         folders: Iterable[Path] | None = None,
         *,
         job: str | None = None,
+        keeps_gone: bool = False,
         proc: str = "/proc",
         clock: Callable[[], float] = time.monotonic,
         unix: Callable[[], float] = time.time,
     ) -> None:
         self._folders = None if folders is None else tuple(map(str, folders))
-        self._job, self._unix = job, unix
+        self._job, self._keeps_gone, self._unix = job, keeps_gone, unix
         self._namespaces = Namespaces(proc, clock)
         self._open: dict[tuple[int, int], _Open] = {}
         self._passed_over: set[tuple[int, int]] = set()
@@ -89,10 +91,20 @@ class RecordFinder:
                 known = file.key in self._open or file.key in self._passed_over
                 if not known and len(self._open) < FILES_CAP:
                     self._take(folder, name, file)
-        for key in self._open.keys() - present:
+        for key in () if self._keeps_gone else self._open.keys() - present:
             self._open.pop(key).reader.close()
         self._passed_over &= present
         return [found for key in list(self._open) if (found := self._read(key)) is not None]
+
+    def content(self, found: FoundRecord) -> bytes | None:
+        """The bytes of a record that is held open, None where it is not or cannot be read."""
+        for entry in self._open.values():
+            if entry.file.path == found.path and entry.file.name.owner == found.owner:
+                try:
+                    return entry.reader.content()
+                except RecordError:
+                    return None
+        return None
 
     def off_notes(self) -> list[OffNote]:
         """What shims left that switched themselves off and whose processes still live, as far as that can be told."""

@@ -13,7 +13,7 @@ from aidiag.diagnose.incident import LogFile, PathError, diagnose_logs, files_in
 from aidiag.diagnose.job.evidence import with_true_evidence
 from aidiag.diagnose.job.folder import HostFolder, JobFolder
 from aidiag.diagnose.job.gather import gather, is_host_folder
-from aidiag.diagnose.record_rows import SUFFIX, record_report
+from aidiag.diagnose.job.records import SUFFIX, record_report
 from aidiag.diagnose.report.merge import merge
 from aidiag.diagnose.report.model import SCHEMA, Report, ReportError, Unknown, decode
 from aidiag.diagnose.rulebook import load_rulebook
@@ -55,7 +55,7 @@ def diagnose(paths: Sequence[str], config: Config, language: str, standard_input
                 files += _of_folder(path, many=len(paths) > 1)
                 reports += _left_in(path, gaps)
         elif path.is_file():
-            found = _record(path) if path.suffix == SUFFIX else _report(path)
+            found = _record(path.resolve()) if path.suffix == SUFFIX else _report(path)
             if found is not None:
                 reports.append(found)
             else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -11,19 +12,18 @@ import msgspec
 from aidiag import __version__
 from aidiag.collectors.bounded import read_bounded
 from aidiag.collectors.errors import CollectorError
-from aidiag.collectors.observation import Sample
+from aidiag.collectors.observation import Labels, Sample
 from aidiag.collectors.peers import State, decode_state
-from aidiag.collectors.signal import Registry
-from aidiag.collectors.subject import rank
+from aidiag.collectors.subject import Subject, rank
 from aidiag.diagnose.incident import LogFile
 from aidiag.diagnose.job.evidence import with_true_evidence
 from aidiag.diagnose.job.folder import HostFolder, JobFolder, write_atomically
 from aidiag.diagnose.job.logs import logs_of
+from aidiag.diagnose.job.records import copied_rows
 from aidiag.diagnose.job.runs import is_over, read_runs, read_sidecar
 from aidiag.diagnose.report.merge import merge
 from aidiag.diagnose.report.model import JobFacts, RankRow, Report, ReportError, Unknown, decode, encode
-from aidiag.diagnose.sidecar.latest import Latest
-from aidiag.diagnose.sidecar.ranks import rank_rows
+from aidiag.diagnose.report.ranks import rank_rows
 from aidiag.rules.finding import Finding
 
 FINDINGS_LIMIT_BYTES = 16 << 20
@@ -131,7 +131,7 @@ def _partial_report(host: HostFolder, why: str, *, with_logs: bool) -> tuple[Rep
             exit_status=next((status for status in statuses if status), statuses[0] if statuses else None),
         ),
         findings=tuple(findings),
-        ranks=_rows(state) if state else (),
+        ranks=_rows(host, state),
     )
     used = "what it had found until then and its logs are" if with_logs else "what it had found until then is"
     remedy = "" if going else f"look at {host.path.name}/sidecar.log"
@@ -162,13 +162,21 @@ def _state(host: HostFolder) -> State | None:
         return None
 
 
-def _rows(state: State) -> tuple[RankRow, ...]:
-    latest = Latest(Registry.of([]), state.host)
+def _rows(host: HostFolder, state: State | None) -> tuple[RankRow, ...]:
+    """How far the ranks of a host got: by its last state, and by the copies of their records where it tells of none."""
+    rows = {row.rank: row for row in copied_rows(host.records)}
+    rows |= {row.rank: row for row in _shared_rows(state)} if state else {}
+    return tuple(rows[number] for number in sorted(rows))
+
+
+def _shared_rows(state: State) -> tuple[RankRow, ...]:
+    ranks: defaultdict[Subject, dict[tuple[str, Labels], Sample]] = defaultdict(dict)
     for shared in state.samples:
         if shared.kind == "rank" and shared.name.isdecimal():
             subject = rank(int(shared.name), host=state.host, job=state.job)
-            latest.add(Sample(shared.signal, subject, shared.value, shared.unix, shared.labels))
-    return rank_rows(latest.ranks(), 0.0)
+            sample = Sample(shared.signal, subject, shared.value, shared.unix, shared.labels)
+            ranks[subject][(sample.signal, sample.labels)] = sample
+    return rank_rows(ranks)
 
 
 def _clock(unix: float) -> str:

@@ -16,9 +16,9 @@ from aidiag.collectors.signal import Registry
 from aidiag.diagnose.job.ledger import Change, Ledger
 from aidiag.diagnose.report.model import JobFacts, RankRow, Unknown
 from aidiag.diagnose.report.questions import questions
+from aidiag.diagnose.report.ranks import rank_rows
 from aidiag.diagnose.report.terminal import blames
 from aidiag.diagnose.sidecar.latest import Latest
-from aidiag.diagnose.sidecar.ranks import rank_rows
 from aidiag.diagnose.sidecar.snapshot import Snapshot
 from aidiag.rules.causes import arrange, links_of
 from aidiag.rules.engine import Tracker, judge
@@ -137,7 +137,7 @@ class Sidecar:
             severities=self._severities,
             undecided=frozenset(j.rule.id for j in judgements if j.state == "undecided"),
             unknown=(*self._source.gaps(), *questions(roots, self._links, self._tracker.language)),
-            ranks=self.ranks(unix - now),
+            ranks=self.ranks(),
             job=self._job(),
             ready=True,
         )
@@ -157,9 +157,9 @@ class Sidecar:
         """Roots and consequences by what the rules in force declare."""
         return arrange(findings, self._links)
 
-    def ranks(self, unix_offset: float) -> tuple[RankRow, ...]:
+    def ranks(self) -> tuple[RankRow, ...]:
         """How far each rank in view has got."""
-        return rank_rows(self._latest.ranks(), unix_offset)
+        return rank_rows(self._latest.ranks())
 
     def _waived(self, finding: Finding, unix: float) -> Finding:
         """The finding, as information where an operator has waived it for all whom it blames: shown, never alarming."""

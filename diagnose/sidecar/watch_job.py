@@ -14,7 +14,7 @@ from aidiag.collectors.collector import Clock, Context, SystemClock
 from aidiag.diagnose.config import Config
 from aidiag.diagnose.job.folder import HostFolder, JobFolder, write_atomically
 from aidiag.diagnose.job.gather import write_merged
-from aidiag.diagnose.job.records import copy_records
+from aidiag.diagnose.job.records import RecordKeeper
 from aidiag.diagnose.job.runs import SidecarFile, is_over, read_runs, write_sidecar
 from aidiag.diagnose.report.model import JobFacts, Report, encode
 from aidiag.diagnose.sidecar.assembly import Assembly, assemble
@@ -53,6 +53,7 @@ class JobWatch:
     def run(self, stop: threading.Event) -> Report:
         """Watch until the runs are over or `stop` is set; returns the report that was written."""
         assembly = self._assemble()
+        self._keeper = RecordKeeper(assembly.context)
         try:
             self._announce(assembly)
             assembly.sidecar.run(done=lambda: stop.is_set() or self._over())
@@ -63,6 +64,7 @@ class JobWatch:
                     assembly.sidecar.tick()
             return self._finish(assembly)
         finally:
+            self._keeper.close()
             assembly.close()
 
     def _assemble(self) -> Assembly:
@@ -106,6 +108,7 @@ class JobWatch:
 
     def _over(self) -> bool:
         """Whether no run of this job is at work on this host any more."""
+        self._keeper.look()
         runs = read_runs(self._folder)
         now = self._clock.monotonic()
         statuses = [run.exit_status for run in runs if run.exit_status is not None]
@@ -126,7 +129,7 @@ class JobWatch:
         sidecar = assembly.sidecar
         unix = self._clock.unix()
         snapshot = sidecar.tick(final=True)
-        copy_records(assembly.context, self._folder.records)
+        self._keeper.copy(self._folder.records)
         roots, consequences = sidecar.arrange(self._output.anchor(sidecar.every_finding(), unix))
         report = Report(
             version=__version__,
