@@ -12,6 +12,7 @@ from typing import BinaryIO
 from aidiag.collectors.logs.attribution import Owner
 from aidiag.collectors.logs.compiled import Catalogue, load_catalogue
 from aidiag.collectors.logs.files import open_regular, owner_by_name
+from aidiag.collectors.logs.lines import decode
 from aidiag.collectors.logs.processes import Processes
 from aidiag.collectors.logs.splitter import Block, Splitter
 from aidiag.collectors.logs.stream import LogStream
@@ -64,6 +65,23 @@ def line_numbers(path: Path, orders: Iterable[int]) -> dict[int, int]:
             if not wanted:
                 break
     return numbers
+
+
+def read_lines(path: Path, numbers: Iterable[int]) -> Iterator[tuple[int, str]]:
+    """Some lines of a log of any size, by their numbers from 1 and in their order, in constant memory. Those that it
+    does not have are left out, and what is beyond the cap of a line is cut. Raises OSError (RefusedError for what is no
+    regular file).
+    """
+    wanted = sorted({number for number in numbers if number >= 1}, reverse=True)
+    with open(open_regular(path), "rb", buffering=0) as file:
+        for block in _blocks(file):
+            if not wanted:
+                return
+            first, after = block.line or 1, block.number(len(block.data)) or 1
+            lines = decode(block.data).splitlines() if wanted[-1] <= after else []
+            while wanted and wanted[-1] < first + len(lines):
+                number = wanted.pop()
+                yield number, lines[number - first]
 
 
 def _blocks(file: BinaryIO) -> Iterator[Block]:

@@ -1,14 +1,17 @@
 import io
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from aidiag.collectors.logs import read_log
 from aidiag.collectors.logs.attribution import Owner
 from aidiag.collectors.logs.compiled import Catalogue
 from aidiag.collectors.logs.files import RefusedError, open_regular, owner_by_name
-from aidiag.collectors.logs.reading import line_numbers
+from aidiag.collectors.logs.reading import line_numbers, read_lines
 from aidiag.collectors.subject import rank
 
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
@@ -65,6 +68,25 @@ def test_numbers_can_be_looked_up_later(tmp_path: Path, catalogue: Catalogue) ->
     assert [numbers[event.order] for event in bare] == [event.place.line for event in numbered if event.place]
     assert list(line_numbers(path, [bare[1].order])) == [bare[1].order]
     assert line_numbers(path, []) == {}
+
+
+@given(
+    st.lists(
+        st.sampled_from(["a", "ü\n", "\r", "\r\n", "\v", "\x1c", "\u2028", "b" * 3000 + "\n", "\x85", "c\n" * 2000])
+    ),
+    st.sets(st.integers(-2, 9000), max_size=20),
+)
+@settings(max_examples=100, deadline=None)
+def test_lines_read_by_number_are_those_of_the_text(pieces: list[str], wanted: set[int]) -> None:
+    """Any lines of any text are found by their numbers, across blocks and odd line ends; others are left out."""
+    text = "".join(pieces)
+    lines = text.splitlines()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "log"
+        path.write_bytes(text.encode())
+        found = list(read_lines(path, wanted))
+
+    assert [(number, lines[number - 1]) for number in sorted(wanted) if 1 <= number <= len(lines)] == found
 
 
 def test_an_empty_log_has_no_events_and_a_missing_one_is_an_error(tmp_path: Path, catalogue: Catalogue) -> None:

@@ -63,6 +63,24 @@ def test_evidence_that_is_not_there_is_dropped(folder: JobFolder) -> None:
     assert made_up[:1] == finding.evidence
 
 
+def test_evidence_in_a_huge_log_is_kept(folder: JobFolder) -> None:
+    """A line far behind the first 64 MiB of a log is found there, one of a line that ends in a bare return, too."""
+    with (folder.path / "b" / "nccl.b.7.log").open("wb") as log:
+        log.write(b"progress 1\rprogress 2\r")
+        for _ in range(70):
+            log.write((b"." * 1023 + b"\n") * 1024)
+        log.write(b"the proof \xff\n")
+    true = (
+        Evidence("b/nccl.b.7.log", 2, "progress 2"),
+        Evidence("b/nccl.b.7.log", 3 + 70 * 1024, "proof \\xff"),
+    )
+    leave(folder, "b", replace(FINDING, evidence=(*true, replace(true[1], line=2 + 70 * 1024))))
+
+    (finding,) = gather(folder).findings
+
+    assert true == finding.evidence
+
+
 @pytest.mark.parametrize(
     "change",
     [
