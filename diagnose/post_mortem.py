@@ -15,11 +15,10 @@ from aidiag.diagnose.job.folder import HostFolder, JobFolder
 from aidiag.diagnose.job.gather import gather, is_host_folder
 from aidiag.diagnose.job.records import SUFFIX, record_report
 from aidiag.diagnose.report.merge import merge
-from aidiag.diagnose.report.model import SCHEMA, Report, ReportError, Unknown, decode
+from aidiag.diagnose.report.model import REPORT_LIMIT_BYTES, SCHEMA, Report, ReportError, Unknown, decode
 from aidiag.diagnose.rulebook import load_rulebook
 from aidiag.trainer_shim.model import RecordError
 
-REPORT_LIMIT_BYTES = 64 << 20
 RECORDS_CAP = 4096
 
 

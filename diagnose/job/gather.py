@@ -22,7 +22,16 @@ from aidiag.diagnose.job.logs import logs_of
 from aidiag.diagnose.job.records import copied_rows
 from aidiag.diagnose.job.runs import is_over, read_runs, read_sidecar
 from aidiag.diagnose.report.merge import merge
-from aidiag.diagnose.report.model import JobFacts, RankRow, Report, ReportError, Unknown, decode, encode
+from aidiag.diagnose.report.model import (
+    REPORT_LIMIT_BYTES,
+    JobFacts,
+    RankRow,
+    Report,
+    ReportError,
+    Unknown,
+    decode,
+    encode,
+)
 from aidiag.diagnose.report.ranks import rank_rows
 from aidiag.rules.finding import Finding
 
@@ -100,7 +109,7 @@ def is_host_folder(host: HostFolder) -> bool:
 def _host_report(host: HostFolder) -> tuple[Report | None, str]:
     """The report that a host left; None, and why, where there is no whole one."""
     try:
-        return decode(read_bounded(host.report, FINDINGS_LIMIT_BYTES), name=f"{host.path.name}/report.json"), ""
+        return decode(read_bounded(host.report, REPORT_LIMIT_BYTES), name=f"{host.path.name}/report.json"), ""
     except FileNotFoundError:
         return None, "its sidecar left no report"
     except OSError as problem:

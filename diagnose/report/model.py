@@ -12,6 +12,8 @@ from aidiag.diagnose.report.escape import json_safe
 from aidiag.rules.finding import Finding
 
 RANKS_LIMIT = 1 << 20
+REPORT_LIMIT_BYTES = 64 << 20
+"""More than any report of ours has; larger files are none."""
 
 SCHEMA: Final = "aidiag.report/v1"
 

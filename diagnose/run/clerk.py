@@ -18,6 +18,7 @@ from aidiag.collectors.bounded import read_bounded
 from aidiag.diagnose.job.folder import write_atomically
 from aidiag.diagnose.job.process import ProcessMark, alive, mark
 from aidiag.diagnose.job.runs import SEEN_EVERY_SECONDS, RunFile, is_over, read_runs, read_sidecar, write_run
+from aidiag.diagnose.report.model import REPORT_LIMIT_BYTES
 from aidiag.diagnose.run.capture import Capture
 from aidiag.diagnose.run.environment import additions, nccl_conf_names
 from aidiag.diagnose.run.prepare import Desk, prepare
@@ -168,7 +169,7 @@ class Clerk(Thread):
 
     def _copy_report(self, report: Path | None, wanted: Path | None) -> None:
         if wanted is not None and report is not None:
-            write_atomically(self._task.directory / wanted, read_bounded(report))
+            write_atomically(self._task.directory / wanted, read_bounded(report, REPORT_LIMIT_BYTES))
         elif wanted is not None:
             self._say(f"{wanted}: not written, there is no report")
 

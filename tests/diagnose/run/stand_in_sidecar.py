@@ -1,6 +1,7 @@
 """A small program in the place of the sidecar: keeps the lock, waits for the runs to end, and leaves a report.
 
-STAND_IN_FINDINGS holds lines that it writes into findings.ndjson at once; with STAND_IN_NEVER_ENDS it stays.
+STAND_IN_FINDINGS holds lines that it writes into findings.ndjson at once; with STAND_IN_NEVER_ENDS it stays;
+STAND_IN_REPORT_BYTES is the least size of its report.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ def main() -> None:
         folder.findings.write_text(os.environ["STAND_IN_FINDINGS"])
     while os.environ.get("STAND_IN_NEVER_ENDS") or not all(is_over(run, time.time()) for run in read_runs(folder)):
         time.sleep(0.02)
-    write_atomically(folder.path.parent / "report.json", b'{"schema":"aidiag.report/v1"}\n')
+    report = b'{"schema":"aidiag.report/v1"}\n'.ljust(int(os.environ.get("STAND_IN_REPORT_BYTES", "0")))
+    write_atomically(folder.path.parent / "report.json", report)
     write_sidecar(folder, SidecarFile(facts.pid, facts.host, facts.job, facts.started, state="finished"))
 
 

@@ -192,6 +192,14 @@ def test_the_report_is_copied(aidiag: Aidiag) -> None:
     assert b'{"schema":"aidiag.report/v1"}\n' == (aidiag.folder / "r.json").read_bytes()
 
 
+def test_a_large_report_is_copied_whole(aidiag: Aidiag) -> None:
+    """The merged report of a thousand hosts is larger than the other files of a folder."""
+    aidiag.environ["STAND_IN_REPORT_BYTES"] = str(6 << 20)
+    aidiag.run("true", options=["--report", "r.json"])
+
+    assert 6 << 20 == (aidiag.folder / "r.json").stat().st_size
+
+
 def test_a_report_that_cannot_be_written(aidiag: Aidiag) -> None:
     """The status stays the command's, and the user reads the reason."""
     ended = aidiag.run("true", options=["--report", "/proc/none/r.json"])
