@@ -188,6 +188,18 @@ def _make_one(path: Path) -> None:
         raise FolderError(f"{path}: belongs to user {facts.st_uid}, in a folder where anybody may write")
 
 
+def open_to_append(path: Path) -> int:
+    """A descriptor that appends to a plain file, which is made where it is not there; it never waits for a reader.
+    Raises OSError for links, pipes and devices.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    fd = os.open(path, flags, 0o664)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(errno.EINVAL, "not a plain file", str(path))
+    return fd
+
+
 def write_atomically(path: Path, data: bytes) -> None:
     """Replace a whole file: readers see the old or the new content, never a part. Raises OSError; the old file
     then stands.

@@ -13,6 +13,8 @@ import os
 import re
 from pathlib import Path
 
+from aidiag.diagnose.job.folder import open_to_append
+
 HEAD_BYTES = 8 << 20
 PART_BYTES = 4 << 20
 PARTS = 4
@@ -93,8 +95,7 @@ class Segments:
                 self._file(number).unlink(missing_ok=True)
 
     def _open(self) -> tuple[int, int]:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        fd = os.open(self._file(self._number), flags, 0o664)
+        fd = open_to_append(self._file(self._number))
         return fd, os.fstat(fd).st_size
 
     def _file(self, number: int) -> Path:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import aidiag
-from aidiag.diagnose.job.folder import HostFolder
+from aidiag.diagnose.job.folder import HostFolder, open_to_append
 from aidiag.diagnose.job.locks import lock
 from aidiag.diagnose.job.runs import read_sidecar
 from aidiag.diagnose.run.task import Task
@@ -44,7 +44,7 @@ class Watcher:
         """Start the sidecar; `lock_fd` holds the lock of the folder and is handed to it."""
         self._starts += 1
         try:
-            with open(self._folder.sidecar_log, "ab") as log:
+            with open(self._log(), "ab") as log:
                 self._process = subprocess.Popen(
                     self._command(lock_fd),
                     stdin=subprocess.DEVNULL,
@@ -87,6 +87,14 @@ class Watcher:
             return False
         os.close(free)
         return True
+
+    def _log(self) -> int:
+        """Where the sidecar prints; a log that cannot be written must not keep it from its work."""
+        try:
+            return open_to_append(self._folder.sidecar_log)
+        except OSError as problem:
+            self._say(f"what the sidecar prints is lost ({problem})")
+            return os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
 
     def _command(self, lock_fd: int) -> list[str]:
         task = self._task

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 
+from aidiag.collectors.bounded import read_bounded
+from aidiag.diagnose.job.folder import open_to_append
 from aidiag.diagnose.report.escape import one_line
 from aidiag.rules.finding import Evidence, Finding
 
 FILE = "evidence.txt"
 LIMIT_BYTES = 1 << 20
+
+log = logging.getLogger(__name__)
 
 
 class EvidenceBook:
@@ -23,13 +28,15 @@ class EvidenceBook:
         self._path = host_folder / FILE
         self._source = f"{host_folder.name}/{FILE}"
         self._lines = 0
-        self._bytes = 0
+        self._bytes = LIMIT_BYTES  # full, where nobody knows how many lines are there
         self._known: dict[tuple[str, str, str], Evidence] = {}
         try:
-            present = self._path.read_bytes()
-        except OSError:
-            present = b""
-        self._lines, self._bytes = present.count(b"\n"), len(present)
+            present = read_bounded(self._path, LIMIT_BYTES)
+            self._lines, self._bytes = present.count(b"\n"), len(present)
+        except FileNotFoundError:
+            self._bytes = 0
+        except OSError as problem:
+            log.warning("%s: %s; evidence is not written down", self._path, problem)
 
     def anchor(self, finding: Finding, unix: float) -> Finding:
         """The finding with each measurement written down at `unix` and its evidence pointing there."""
@@ -50,7 +57,7 @@ class EvidenceBook:
         if self._bytes + len(line) > LIMIT_BYTES:
             return item
         try:
-            with open(self._path, "ab") as stream:
+            with open(open_to_append(self._path), "ab") as stream:
                 stream.write(line)
         except OSError:
             return item

@@ -10,7 +10,7 @@ import msgspec
 from aidiag.collectors.collector import Clock
 from aidiag.collectors.observation import Event, Sample
 from aidiag.collectors.peers import encode_state
-from aidiag.diagnose.job.folder import HostFolder, write_atomically
+from aidiag.diagnose.job.folder import HostFolder, open_to_append, write_atomically
 from aidiag.diagnose.job.ledger import Change
 from aidiag.diagnose.sidecar.evidence import EvidenceBook
 from aidiag.diagnose.sidecar.snapshot import Snapshot
@@ -71,7 +71,7 @@ class FolderOutput:
         if self._findings_bytes + len(line) > FINDINGS_LIMIT_BYTES:
             return
         self._findings_bytes += len(line)
-        with contextlib.suppress(OSError), open(self._folder.findings, "ab") as stream:
+        with contextlib.suppress(OSError), open(open_to_append(self._folder.findings), "ab") as stream:
             stream.write(line)
 
 

@@ -14,6 +14,7 @@ from aidiag.diagnose.job.folder import (
     NAME_LIMIT,
     FolderError,
     make,
+    open_to_append,
     path_component,
     places,
     write_atomically,
@@ -141,6 +142,25 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
 
     assert "old" == path.read_text()
     assert [path] == list(tmp_path.iterdir())
+
+
+def test_appending_goes_into_plain_files_only(tmp_path: Path) -> None:
+    """A new file is made and an old one is continued; links and pipes are refused at once and stay as they are."""
+    for _ in range(2):
+        with open(open_to_append(tmp_path / "plain"), "ab") as file:
+            file.write(b"line\n")
+    (tmp_path / "link").symlink_to(tmp_path / "plain")
+    (tmp_path / "dangling").symlink_to(tmp_path / "none")
+    os.mkfifo(tmp_path / "pipe")
+    os.mkfifo(tmp_path / "read pipe")
+    reader = os.open(tmp_path / "read pipe", os.O_RDONLY | os.O_NONBLOCK)
+
+    for name in ("link", "dangling", "pipe", "read pipe"):
+        with pytest.raises(OSError, match=r"symbolic links|No such device|not a plain file"):
+            open_to_append(tmp_path / name)
+    os.close(reader)
+    assert b"line\nline\n" == (tmp_path / "plain").read_bytes()
+    assert not (tmp_path / "none").exists()
 
 
 def test_a_lock_is_held_by_one(tmp_path: Path) -> None:

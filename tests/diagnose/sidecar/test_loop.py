@@ -7,6 +7,7 @@ from datetime import date
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from aidiag.collectors import registry
 from aidiag.collectors.observation import Event, Observation, Sample
@@ -85,7 +86,7 @@ def make(tmp_path: Path, *, waivers: Sequence[Waiver] = ()) -> tuple[Sidecar, So
     assert not book.errors, book.errors
     clock, source = Clock(), Source()
     folder = HostFolder(tmp_path / "job" / "a")
-    folder.path.mkdir(parents=True)
+    folder.path.mkdir(parents=True, exist_ok=True)
     sidecar = Sidecar(
         host="a",
         clock=clock,
@@ -120,6 +121,39 @@ def test_finding_comes_and_goes(tmp_path: Path) -> None:
     (item, *_) = lines[0]["finding"]["evidence"]
     assert "a/evidence.txt" == item["source"]
     assert item["text"] in folder.evidence.read_text().splitlines()[item["line"] - 1]
+
+
+@pytest.mark.parametrize("linked", ["findings.ndjson", "evidence.txt"])
+def test_nothing_is_written_through_a_link(tmp_path: Path, linked: str) -> None:
+    """A link that somebody put where the sidecar appends is not followed; the finding keeps its measurement, and what
+    is not linked is written.
+    """
+    (tmp_path / "job" / "a").mkdir(parents=True)
+    (tmp_path / "precious").write_text("precious\n")
+    (tmp_path / "job" / "a" / linked).symlink_to(tmp_path / "precious")
+    sidecar, source, clock, folder = make(tmp_path)
+    source.waiting = [memory(1e6, clock.now)]
+    sidecar.tick()
+
+    assert "precious\n" == (tmp_path / "precious").read_text()
+    if linked == "evidence.txt":
+        line = msgspec.json.decode(folder.findings.read_bytes().splitlines()[0])
+        assert None is line["finding"]["evidence"][0]["line"]
+    else:
+        assert "host_memory_available_bytes" in folder.evidence.read_text()
+
+
+def test_evidence_is_not_numbered_wrongly_behind_a_file_of_unknown_length(tmp_path: Path) -> None:
+    """Where evidence.txt is too large to be counted nothing is added, and evidence points at no line of it."""
+    (tmp_path / "job" / "a").mkdir(parents=True)
+    (tmp_path / "job" / "a" / "evidence.txt").write_bytes(b"x\n" * (1 << 20))
+    sidecar, source, clock, folder = make(tmp_path)
+    source.waiting = [memory(1e6, clock.now)]
+    sidecar.tick()
+
+    line = msgspec.json.decode(folder.findings.read_bytes().splitlines()[0])
+    assert None is line["finding"]["evidence"][0]["line"]
+    assert 2 << 20 == folder.evidence.stat().st_size
 
 
 def test_stale_reading_is_not_fresh(tmp_path: Path) -> None:
