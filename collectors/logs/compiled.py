@@ -19,12 +19,14 @@ from pathlib import Path
 
 import msgspec
 
+from aidiag.collectors.bounded import read_bounded
 from aidiag.collectors.logs import catalogue, pattern
 from aidiag.collectors.logs.catalogue import Message
 from aidiag.collectors.logs.prefilter import HyperscanPrefilter, Prefilter, StdlibPrefilter, hyperscan_module
 
 FORMAT = 2
 """To be raised with every change of what a cache file holds or of how expressions are made."""
+CACHE_LIMIT_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,11 +123,7 @@ def load(source: Path, folder: Path | None) -> Catalogue:
 def _read(path: Path) -> _Cached | None:
     """A cache file that is whole and ours."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
-        with open(descriptor, "rb") as file:
-            if os.fstat(descriptor).st_uid != os.geteuid():
-                return None
-            data = file.read()
+        data = read_bounded(path, CACHE_LIMIT_BYTES, ours=True)
         digest, payload = data[:32], data[32:]
         if hashlib.sha256(payload).digest() != digest:
             return None

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import stat
 import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -18,6 +17,7 @@ from pathlib import Path
 import msgspec
 
 import aidiag
+from aidiag.collectors.bounded import read_bounded
 from aidiag.collectors.signal import Registry
 from aidiag.rules.model import Rule
 
@@ -60,18 +60,9 @@ def key_of(content: bytes, made_with: bytes) -> bytes:
 def load(folder: Path) -> Rules:
     """The rules in the cache, none where it cannot be trusted."""
     try:
-        handle = os.open(folder / "rules.cache", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        content = read_bounded(folder / "rules.cache", LARGEST_BYTES, ours=True)
     except OSError:
         return {}
-    try:
-        status = os.fstat(handle)
-        foreign = status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-        if foreign or not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST_BYTES:
-            return {}
-        with open(handle, "rb", closefd=False) as stream:
-            content = stream.read(LARGEST_BYTES + 1)
-    finally:
-        os.close(handle)
     head = len(_MAGIC) + _DIGEST
     body = content[head:]
     if content[:head] != _MAGIC + hashlib.blake2b(body, digest_size=_DIGEST).digest():
