@@ -16,6 +16,7 @@ from aidiag.diagnose.record_rows import SUFFIX, record_report
 from aidiag.diagnose.report.merge import merge
 from aidiag.diagnose.report.model import SCHEMA, Report, ReportError, Unknown, decode
 from aidiag.diagnose.rulebook import load_rulebook
+from aidiag.rules.causes import Links, links_of
 from aidiag.trainer_shim.model import RecordError
 
 REPORT_LIMIT_BYTES = 64 << 20
@@ -43,7 +44,7 @@ def diagnose(paths: Sequence[str], config: Config, language: str, standard_input
         if path.is_dir():
             kind = _job_folder(path)
             if kind is not None:
-                reports.append(gather(kind))
+                reports.append(gather(kind, _links(config), language))
             else:
                 files += _of_folder(path, many=len(paths) > 1)
                 reports += _left_in(path, gaps)
@@ -61,7 +62,12 @@ def diagnose(paths: Sequence[str], config: Config, language: str, standard_input
         reports.append(
             diagnose_logs(files, rules=book.rules, registry=known, language=language, stream=stream)
         )  # fmt: skip
-    return reports[0] if len(reports) == 1 and not gaps else merge(reports, gaps=gaps)
+    return reports[0] if len(reports) == 1 and not gaps else merge(reports, _links(config), language, gaps=gaps)
+
+
+def _links(config: Config) -> dict[str, Links]:
+    """What the rules in force declare about each other."""
+    return links_of(load_rulebook(registry(), config).rules)
 
 
 def _record(path: Path) -> Report:

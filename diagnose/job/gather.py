@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Mapping
 
 import msgspec
 
@@ -20,7 +21,9 @@ from aidiag.diagnose.report.merge import merge
 from aidiag.diagnose.report.model import JobFacts, RankRow, Report, ReportError, Unknown, decode, encode
 from aidiag.diagnose.sidecar.latest import Latest
 from aidiag.diagnose.sidecar.ranks import rank_rows
+from aidiag.rules.causes import Links
 from aidiag.rules.finding import Finding
+from aidiag.rules.texts import ENGLISH
 
 FINDINGS_LIMIT_BYTES = 16 << 20
 STATE_LIMIT_BYTES = 8 << 20
@@ -35,9 +38,9 @@ class _Line(msgspec.Struct):
     finding: Finding | None = None
 
 
-def gather(folder: JobFolder) -> Report:
-    """The report of the whole job from what its hosts left, however partial. Raises OSError where `folder` cannot be
-    listed.
+def gather(folder: JobFolder, links: Mapping[str, Links], language: str = ENGLISH) -> Report:
+    """The report of the whole job from what its hosts left, however partial, by what the rules in force declare
+    (`links`). Raises OSError where `folder` cannot be listed.
 
     A host whose sidecar wrote no report still counts with the findings that it raised and its last shared state.
     """
@@ -50,10 +53,10 @@ def gather(folder: JobFolder) -> Report:
         report = None if report is None else with_true_evidence(report, folder.path)
         reports += [report] if report is not None else []
         gaps += [gap] if gap is not None else []
-    return merge(reports, gaps=gaps)
+    return merge(reports, links, language, gaps=gaps)
 
 
-def write_merged(folder: JobFolder) -> Report:
+def write_merged(folder: JobFolder, links: Mapping[str, Links], language: str = ENGLISH) -> Report:
     """Merge and write `report.json` at the top of the job folder. Raises OSError.
 
     Hosts that finish together all do so, and the one that writes last must have seen all: whoever finds that a host's
@@ -61,7 +64,7 @@ def write_merged(folder: JobFolder) -> Report:
     """
     for _ in range(MERGES):
         seen = _reports(folder)
-        report = gather(folder)
+        report = gather(folder, links, language)
         write_atomically(folder.report, encode(report))
         if _reports(folder) == seen:
             break

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from aidiag.collectors.collector import Clock
 from aidiag.collectors.observation import Absent, Event, Observation, Sample
@@ -20,7 +20,7 @@ from aidiag.diagnose.report.terminal import blames
 from aidiag.diagnose.sidecar.latest import Latest
 from aidiag.diagnose.sidecar.ranks import rank_rows
 from aidiag.diagnose.sidecar.snapshot import Snapshot
-from aidiag.rules.causes import arrange, links_of
+from aidiag.rules.causes import Links, arrange, links_of
 from aidiag.rules.engine import Tracker, judge
 from aidiag.rules.finding import Finding
 from aidiag.rules.model import Rule
@@ -32,6 +32,8 @@ ALIVE_SECONDS = 30.0
 EVENTS_KEPT = 500
 LOOK_BACK_SECONDS = 60.0
 """Events from so long before the start still count: a job may have begun before its sidecar did."""
+
+Arranged: TypeAlias = tuple[list[Finding], list[Finding], tuple[Unknown, ...]]
 
 log = logging.getLogger(__name__)
 
@@ -83,6 +85,7 @@ class Sidecar:
         self._ledger = Ledger()
         self._events: deque[Event] = deque(maxlen=EVENTS_KEPT)
         self._snapshot: Snapshot | None = None
+        self._last: tuple[list[Finding], Arranged] | None = None
         self._stop = threading.Event()
         self._turned = clock.monotonic()
         self._since = self._turned - LOOK_BACK_SECONDS
@@ -96,6 +99,16 @@ class Sidecar:
     def events(self) -> tuple[Event, ...]:
         """The newest events of this host."""
         return tuple(self._events)
+
+    @property
+    def links(self) -> Mapping[str, Links]:
+        """What the rules in force declare about each other."""
+        return self._links
+
+    @property
+    def language(self) -> str:
+        """The language of the texts."""
+        return self._tracker.language
 
     def alive(self) -> bool:
         """Whether the loop turns."""
@@ -125,7 +138,7 @@ class Sidecar:
         judgements = judge(self._rules, self._window, now)
         findings = [self._waived(one, unix) for one in self._tracker.update(judgements, now, final=final)]
         changes = self._ledger.update(findings, now)
-        roots, consequences = arrange(findings, self._links)
+        roots, consequences, asked = self._arranged(findings)
         snapshot = Snapshot(
             host=self._host,
             monotonic=now,
@@ -136,7 +149,7 @@ class Sidecar:
             raised=self._ledger.raised,
             severities=self._severities,
             undecided=frozenset(j.rule.id for j in judgements if j.state == "undecided"),
-            unknown=(*self._source.gaps(), *questions(roots, self._links, self._tracker.language)),
+            unknown=(*self._source.gaps(), *asked),
             ranks=self.ranks(unix - now),
             job=self._job(),
             ready=True,
@@ -148,6 +161,13 @@ class Sidecar:
             except Exception:
                 log.exception("an output failed")
         return snapshot
+
+    def _arranged(self, findings: list[Finding]) -> Arranged:
+        """Roots, consequences and open questions; nothing is worked out while the findings stay as they are."""
+        if self._last is None or self._last[0] != findings:
+            roots, consequences = arrange(findings, self._links)
+            self._last = (findings, (roots, consequences, questions(roots, self._links, self.language)))
+        return self._last[1]
 
     def every_finding(self) -> list[Finding]:
         """All findings of the job so far, cleared ones too, not yet arranged."""

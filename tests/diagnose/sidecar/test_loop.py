@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from aidiag.collectors import registry
 from aidiag.collectors.observation import Event, Observation, Sample
@@ -14,10 +15,13 @@ from aidiag.collectors.subject import host, rank
 from aidiag.diagnose.job.folder import HostFolder
 from aidiag.diagnose.job.ledger import Change
 from aidiag.diagnose.report.model import Unknown
+from aidiag.diagnose.sidecar import loop
 from aidiag.diagnose.sidecar.folder_output import FolderOutput
 from aidiag.diagnose.sidecar.loop import Sidecar
 from aidiag.diagnose.sidecar.snapshot import Snapshot
+from aidiag.rules.causes import Links, arrange
 from aidiag.rules.engine import Tracker
+from aidiag.rules.finding import Finding
 from aidiag.rules.loader import load_rules
 from aidiag.rules.waivers import Waiver
 
@@ -175,3 +179,21 @@ def test_gaps_and_health_are_told(tmp_path: Path) -> None:
     assert sidecar.alive()
     clock.now += 120.0
     assert not sidecar.alive()
+
+
+def test_nothing_is_arranged_while_nothing_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Roots and consequences are worked out when findings come, change or go, and not in every tick."""
+    sidecar, source, clock, _ = make(tmp_path)
+    times: list[float] = []
+
+    def counted(findings: Iterable[Finding], links: Mapping[str, Links]) -> tuple[list[Finding], list[Finding]]:
+        times.append(clock.now)
+        return arrange(findings, links)
+
+    monkeypatch.setattr(loop, "arrange", counted)
+    for value in (1e6, 1e6, 1e6, 1e12, 1e12):
+        source.waiting = [memory(value, clock.now)]
+        sidecar.tick()
+        clock.now += 5.0
+
+    assert [1_000.0, 1_015.0] == times
