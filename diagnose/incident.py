@@ -15,6 +15,7 @@ from aidiag.collectors.logs.processes import Processes
 from aidiag.collectors.observation import Event
 from aidiag.collectors.signal import Registry
 from aidiag.diagnose.report.cut import within
+from aidiag.diagnose.report.left_out import left_out, told
 from aidiag.diagnose.report.model import Report, Unknown
 from aidiag.diagnose.report.questions import questions
 from aidiag.rules.causes import arrange, links_of
@@ -83,8 +84,9 @@ def diagnose_logs(
     findings = tracker.update(judge(rules, window, latest), latest, final=True)
     links = links_of(rules)
     roots, consequences = within(FINDINGS_CAP, *arrange(findings, links))
-    if left_out := len(findings) - len(roots) - len(consequences):
-        gaps.append(Unknown("findings", f"{left_out} further ones are left out", "diagnose fewer logs"))
+    gaps += told(left_out(window))
+    if cut := len(findings) - len(roots) - len(consequences):
+        gaps.append(Unknown("findings", f"{cut} further ones are left out", "diagnose fewer logs"))
     gaps += questions(roots, links, language)
     return Report(
         version=__version__, findings=tuple(roots), consequences=tuple(consequences), unknown=tuple(gaps)

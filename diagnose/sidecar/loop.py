@@ -14,6 +14,7 @@ from aidiag.collectors.collector import Clock
 from aidiag.collectors.observation import Absent, Event, Observation, Sample
 from aidiag.collectors.signal import Registry
 from aidiag.diagnose.job.ledger import Change, Ledger
+from aidiag.diagnose.report.left_out import left_out, told
 from aidiag.diagnose.report.model import JobFacts, RankRow, Unknown
 from aidiag.diagnose.report.questions import questions
 from aidiag.diagnose.report.terminal import blames
@@ -139,6 +140,7 @@ class Sidecar:
         findings = [self._waived(one, unix) for one in self._tracker.update(judgements, now, final=final)]
         changes = self._ledger.update(findings, now)
         roots, consequences, asked = self._arranged(findings)
+        unjudged = left_out(self._window)
         snapshot = Snapshot(
             host=self._host,
             monotonic=now,
@@ -149,9 +151,10 @@ class Sidecar:
             raised=self._ledger.raised,
             severities=self._severities,
             undecided=frozenset(j.rule.id for j in judgements if j.state == "undecided"),
-            unknown=(*self._source.gaps(), *asked),
+            unknown=(*self._source.gaps(), *told(unjudged), *asked),
             ranks=self.ranks(unix - now),
             job=self._job(),
+            left_out=sum(unjudged.values()),
             ready=True,
         )
         self._snapshot = snapshot

@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from aidiag.collectors import registry
+from aidiag.collectors.observation import Observation
 from aidiag.diagnose import incident
 from aidiag.diagnose.incident import LogFile, diagnose_logs
 from aidiag.diagnose.report.model import Report
 from aidiag.rules.loader import load_rules
+from aidiag.rules.window import Window
 
 OOM = (
     "[rank{n}]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of "
@@ -50,3 +52,15 @@ def test_what_is_left_out_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
     assert 1 == len(report.findings) + len(report.consequences)
     assert ["1 further ones are left out"] == [gap.reason for gap in report.unknown if gap.what == "findings"]
+
+
+def test_a_log_with_too_much_in_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the rules could not look at all that a log tells, the report says what they missed."""
+
+    def full(window: Window, observation: Observation) -> None:
+        window.dropped["cuda_out_of_memory"] = 12_345
+
+    monkeypatch.setattr(Window, "add", full)
+    (gap,) = judged(tmp_path, OOM.format(n=3)).unknown
+
+    assert "12,345 of cuda_out_of_memory were never judged" in gap.reason

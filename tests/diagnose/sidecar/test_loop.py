@@ -19,6 +19,7 @@ from aidiag.diagnose.sidecar import loop
 from aidiag.diagnose.sidecar.folder_output import FolderOutput
 from aidiag.diagnose.sidecar.loop import Sidecar
 from aidiag.diagnose.sidecar.snapshot import Snapshot
+from aidiag.rules import window
 from aidiag.rules.causes import Links, arrange
 from aidiag.rules.engine import Tracker
 from aidiag.rules.finding import Finding
@@ -197,3 +198,17 @@ def test_nothing_is_arranged_while_nothing_changes(tmp_path: Path, monkeypatch: 
         clock.now += 5.0
 
     assert [1_000.0, 1_015.0] == times
+
+
+def test_what_is_too_much_to_judge_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Readings for which there is no room are counted and told as not seen; of a signal that nobody knows nothing is lost."""
+    monkeypatch.setattr(window, "LARGEST_SERIES", 3)
+    sidecar, source, clock, _ = make(tmp_path)
+    source.waiting = [memory(1e12, clock.now, name) for name in "abcde"]
+    source.waiting.append(Sample("of_a_newer_version", host("b"), 1.0, clock.now))
+    shot = sidecar.tick()
+
+    assert 2 == shot.left_out
+    (told,) = [gap for gap in shot.unknown if gap.what == "observations"]
+    assert "2 of host_memory_available_bytes were never judged" in told.reason
+    assert "newer" not in told.reason
