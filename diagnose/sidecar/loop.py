@@ -17,7 +17,6 @@ from aidiag.diagnose.job.ledger import Change, Ledger
 from aidiag.diagnose.report.left_out import left_out, told
 from aidiag.diagnose.report.model import JobFacts, RankRow, Unknown
 from aidiag.diagnose.report.questions import questions
-from aidiag.diagnose.report.terminal import blames
 from aidiag.diagnose.sidecar.latest import Latest
 from aidiag.diagnose.sidecar.ranks import rank_rows
 from aidiag.diagnose.sidecar.snapshot import Snapshot
@@ -25,7 +24,7 @@ from aidiag.rules.causes import Links, arrange, links_of
 from aidiag.rules.engine import Tracker, judge
 from aidiag.rules.finding import Finding
 from aidiag.rules.model import Rule
-from aidiag.rules.waivers import Waiver, waiver_for
+from aidiag.rules.waivers import Waiver, waived
 from aidiag.rules.window import Window
 
 TICK_SECONDS = 1.0
@@ -137,7 +136,10 @@ class Sidecar:
             self._take(observation)
         self._latest.expire(now)
         judgements = judge(self._rules, self._window, now)
-        findings = [self._waived(one, unix) for one in self._tracker.update(judgements, now, final=final)]
+        findings = self._tracker.update(judgements, now, final=final)
+        if self._waivers:
+            today = datetime.fromtimestamp(unix, timezone.utc).date()
+            findings = [waived(finding, self._waivers, today) for finding in findings]
         changes = self._ledger.update(findings, now)
         roots, consequences, asked = self._arranged(findings)
         unjudged = left_out(self._window)
@@ -183,18 +185,6 @@ class Sidecar:
     def ranks(self, unix_offset: float) -> tuple[RankRow, ...]:
         """How far each rank in view has got."""
         return rank_rows(self._latest.ranks(), unix_offset)
-
-    def _waived(self, finding: Finding, unix: float) -> Finding:
-        """The finding, as information where an operator has waived it for all whom it blames: shown, never alarming."""
-        targets = blames(finding)
-        today = datetime.fromtimestamp(unix, timezone.utc).date()
-        covering = [waiver_for(self._waivers, finding.rule, target, today) for target in targets]
-        if not self._waivers or None in covering:
-            return finding
-        waiver = covering[0]
-        assert waiver is not None
-        title = f"{finding.title} (waived until {waiver.until}: {waiver.reason})"
-        return replace(finding, severity="info", title=title)
 
     def _take(self, observation: Observation) -> None:
         if isinstance(observation, Event) and observation.time is not None and observation.time < self._since:
