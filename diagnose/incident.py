@@ -15,6 +15,8 @@ from aidiag.collectors.logs.attribution import Owner
 from aidiag.collectors.logs.processes import Processes
 from aidiag.collectors.observation import Event
 from aidiag.collectors.signal import Registry
+from aidiag.diagnose.report.cut import within
+from aidiag.diagnose.report.left_out import left_out, told
 from aidiag.diagnose.report.model import Report, Unknown
 from aidiag.diagnose.report.questions import questions
 from aidiag.rules.causes import arrange, links_of
@@ -25,9 +27,9 @@ from aidiag.rules.window import Window
 FILES_CAP = 10_000
 DEPTH_CAP = 4
 LEFT_OUT = (".json", ".ndjson", ".record", ".pickle", ".lock", ".pt", ".png")
+"""Endings of files in an incident folder that are not text logs."""
 COMPRESSED = {".gz": "gunzip", ".xz": "unxz", ".zst": "unzstd", ".bz2": "bunzip2"}
 FINDINGS_CAP = 500
-"""Endings of files in an incident folder that are not text logs."""
 
 
 class PathError(Exception):
@@ -83,13 +85,11 @@ def diagnose_logs(
         latest = max(latest, window.time_of(event) or 0.0)
     tracker = Tracker(unix_offset=0.0, language=language, job=job)
     findings = tracker.update(judge(rules, window, latest), latest, final=True)
-    if len(findings) > FINDINGS_CAP:
-        gaps.append(
-            Unknown("findings", f"{len(findings) - FINDINGS_CAP} further ones are left out", "diagnose fewer logs")
-        )
-        findings = findings[:FINDINGS_CAP]
     links = links_of(rules)
-    roots, consequences = arrange(findings, links)
+    roots, consequences = within(FINDINGS_CAP, *arrange(findings, links))
+    gaps += told(left_out(window))
+    if cut := len(findings) - len(roots) - len(consequences):
+        gaps.append(Unknown("findings", f"{cut} further ones are left out", "diagnose fewer logs"))
     gaps += questions(roots, links, language)
     return Report(
         version=__version__, findings=tuple(roots), consequences=tuple(consequences), unknown=tuple(gaps)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import BinaryIO
 
@@ -17,6 +18,7 @@ from aidiag.diagnose.job.records import SUFFIX, record_report
 from aidiag.diagnose.report.merge import merge
 from aidiag.diagnose.report.model import REPORT_LIMIT_BYTES, SCHEMA, Report, ReportError, Unknown, decode
 from aidiag.diagnose.rulebook import load_rulebook
+from aidiag.rules.causes import Links, links_of
 from aidiag.trainer_shim.model import RecordError
 
 RECORDS_CAP = 4096
@@ -28,10 +30,14 @@ def diagnose(paths: Sequence[str], config: Config, language: str, standard_input
     Raises PathError for a path that is not there or cannot be read at all.
     """
 
+    known = registry()
+    rules = cache(lambda: load_rulebook(known, config).rules)
+
+    def links() -> dict[str, Links]:
+        return links_of(rules())
+
     def judged(logs: Sequence[LogFile], job: str = "", stream: BinaryIO | None = None) -> Report:
-        known = registry()
-        rules = load_rulebook(known, config).rules
-        return diagnose_logs(logs, rules=rules, registry=known, language=language, stream=stream, job=job)
+        return diagnose_logs(logs, rules=rules(), registry=known, language=language, stream=stream, job=job)
 
     reports: list[Report] = []
     files: list[LogFile] = []
@@ -49,7 +55,7 @@ def diagnose(paths: Sequence[str], config: Config, language: str, standard_input
         if path.is_dir():
             kind = _job_folder(path)
             if kind is not None:
-                reports.append(gather(kind, judged))
+                reports.append(gather(kind, links(), language, judged))
             else:
                 files += _of_folder(path, many=len(paths) > 1)
                 reports += _left_in(path, gaps)
@@ -63,7 +69,7 @@ def diagnose(paths: Sequence[str], config: Config, language: str, standard_input
             raise PathError(f"{shown(text)}: is neither a file nor a folder; give `-` to read from a pipe")
     if files or stream is not None or not reports:
         reports.append(judged(files, stream=stream))
-    return reports[0] if len(reports) == 1 and not gaps else merge(reports, gaps=gaps)
+    return reports[0] if len(reports) == 1 and not gaps else merge(reports, links(), language, gaps=gaps)
 
 
 def _record(path: Path) -> Report:

@@ -44,6 +44,13 @@ EXPORTER_METRICS = (
         (),
         "Active findings left out because there were too many",
     ),
+    Metric(
+        "aidiag_unjudged_observations_total",
+        "counter",
+        "count",
+        (),
+        "Observations that no rule has seen because there were too many",
+    ),
     Metric("aidiag_rule_unknown", "gauge", "", ("rule",), "1 while a rule cannot be judged"),
     Metric("aidiag_exported_series", "gauge", "count", (), "Series of signals in this answer"),
     Metric("aidiag_dropped_series", "gauge", "count", (), "Series left out because there were too many"),

@@ -108,7 +108,11 @@ def _step(number: int, step: RemedyStep) -> str:
 
 def _judgement(rule: Rule) -> Iterator[str]:
     apart = f", for each `{rule.each}` apart" if rule.each else ""
-    merged = f"; all of a {rule.merge} are named in one finding" if rule.merge else ""
+    merged = (
+        f"; all of {'one' if rule.merge == 'moment' else 'a'} {rule.merge} are named in one finding"
+        if rule.merge
+        else ""
+    )
     yield f"Judged for every {rule.scope}{apart}{merged}."
     if rule.when is not None:
         yield "It fires while this is true; where a signal is missing it is undecided, never healthy:"

@@ -124,7 +124,7 @@ def _named(subject: Subject | None) -> str:
 
 
 def _without_empty(found: Iterable[Verdict]) -> list[Verdict]:
-    """Leave out "skipped" and "nothing reported" of the whole node where the same check judged a target."""
+    """Leave out that the whole node is skipped where the same check judged one of its targets."""
     kept = list(found)
     judged = {verdict.id for verdict in kept if verdict.status in ("ok", "warning", "critical")}
-    return [v for v in kept if v.status != "skipped" or v.id not in judged]
+    return [v for v in kept if v.status != "skipped" or v.target != NODE or v.id not in judged]

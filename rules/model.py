@@ -73,7 +73,7 @@ class Rule:
     confidence: float = 0.8
     check: str | None = None
     each: str | None = None
-    merge: Literal["job", "host"] | None = None
+    merge: Literal["job", "host", "moment"] | None = None
     lead: str | None = None
     unseen: bool = False
     thresholds: dict[str, Threshold] = field(default_factory=dict)

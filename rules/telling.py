@@ -23,9 +23,11 @@ class Occurrence(NamedTuple):
 
 
 def tell(finding_id: str, occurrences: Sequence[Occurrence], language: str, job: str) -> Finding:
-    """The finding about all `occurrences` of one rule. The leading one words the texts."""
+    """The finding about all `occurrences` of one rule. The leading one words the texts: the first one where the rule tells
+    of moments.
+    """
     rule = occurrences[0].judgement.rule
-    ordered = sorted(occurrences, key=_weight)
+    ordered = list(occurrences) if rule.merge == "moment" else sorted(occurrences, key=_weight)
     lead = ordered[0].judgement
     subjects = [one.judgement.subject for one in ordered if one.judgement.subject is not None] or _hosts_named(lead)
     values = {**lead.values, **places(subjects, lead.subject, lead.job or job, language)}

@@ -10,20 +10,11 @@ from aidiag.rules.finding import Finding
 from aidiag.rules.judgement import Judgement
 from aidiag.rules.model import Rule
 from aidiag.rules.telling import Occurrence, tell
-from aidiag.rules.texts import ENGLISH
+from aidiag.rules.texts import ENGLISH, in_language, names_in
+from aidiag.rules.tracks import Track, is_timeless, moments
 
 REFRESH_SECONDS = 30.0
 """How often the figures in the texts of an active finding are renewed."""
-
-
-@dataclass(slots=True)
-class _Track:
-    """One subject for which a rule holds, or has held until shortly."""
-
-    judgement: Judgement
-    pending_since: float
-    last_true: float
-    active_since: float | None = None
 
 
 @dataclass(slots=True)
@@ -45,7 +36,7 @@ class Tracker:
     unix_offset: float | None = 0.0
     language: str = ENGLISH
     job: str = ""
-    _tracks: dict[object, _Track] = field(default_factory=dict)
+    _tracks: dict[object, Track] = field(default_factory=dict)
     _told: dict[str, _Told] = field(default_factory=dict)
 
     def update(self, judgements: Iterable[Judgement], now: float, *, final: bool = False) -> list[Finding]:
@@ -75,20 +66,25 @@ class Tracker:
         track = self._tracks.get(_key(judgement))
         if track is None:
             since = now if judgement.since is None else min(now, judgement.since)
-            self._tracks[_key(judgement)] = _Track(judgement, since, now)
+            self._tracks[_key(judgement)] = Track(judgement, since, now)
         else:
             track.judgement, track.last_true = judgement, now
 
     def _findings(self, now: float) -> list[Finding]:
-        groups: dict[str, list[_Track]] = {}
+        groups: dict[str, list[Track]] = {}
+        apart: dict[object, list[Track]] = {}
         for track in self._tracks.values():
-            if track.active_since is not None:
+            if track.active_since is not None and track.judgement.rule.merge == "moment":
+                apart.setdefault((track.judgement.rule.id, track.judgement.job, self._words(track)), []).append(track)
+            elif track.active_since is not None:
                 groups.setdefault(self._finding_id(track.judgement), []).append(track)
+        for moment in (moment for tracks in apart.values() for moment in moments(tracks)):
+            groups.setdefault(self._finding_id(moment[0].judgement), []).extend(moment)
         for gone in self._told.keys() - groups.keys():
             del self._told[gone]
         return [self._finding(finding_id, tracks, now) for finding_id, tracks in groups.items()]
 
-    def _finding(self, finding_id: str, tracks: list[_Track], now: float) -> Finding:
+    def _finding(self, finding_id: str, tracks: list[Track], now: float) -> Finding:
         members = frozenset(_key(track.judgement) for track in tracks)
         critical = any(track.judgement.critical for track in tracks)
         told = self._told.get(finding_id)
@@ -98,9 +94,14 @@ class Tracker:
             told = self._told[finding_id] = _Told(finding, members, critical, now)
         return told.finding
 
-    def _occurrence(self, track: _Track) -> Occurrence:
-        timeless = bool(track.judgement.events) and track.judgement.since is None
-        if self.unix_offset is None or timeless or track.active_since is None:
+    def _words(self, track: Track) -> object:
+        """What the summary says of a subject beside its name: only of whom the same is true it speaks together."""
+        judgement = track.judgement
+        shown = names_in(in_language(judgement.rule.summary, self.language))
+        return (judgement.subject is None, *(judgement.values.get(name) for name in shown))
+
+    def _occurrence(self, track: Track) -> Occurrence:
+        if self.unix_offset is None or is_timeless(track) or track.active_since is None:
             return Occurrence(track.judgement, None, None)
         return Occurrence(
             track.judgement, track.pending_since + self.unix_offset, track.active_since + self.unix_offset

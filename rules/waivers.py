@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 
+from aidiag.rules.finding import Finding
 from aidiag.rules.loading.document import read_document
 from aidiag.rules.loading.errors import LARGEST_BYTES, RuleError
 from aidiag.rules.loading.reader import Reader
@@ -57,6 +58,26 @@ def load_waivers(path: Path) -> tuple[list[Waiver], list[RuleError]]:
 def waiver_for(waivers: Sequence[Waiver], fault_id: str, target: str, today: date) -> Waiver | None:
     """The waiver that covers a fault today, None where there is none or it has expired."""
     return next((waiver for waiver in waivers if waiver.covers(fault_id, target, today)), None)
+
+
+def blames(finding: Finding) -> tuple[str, ...]:
+    """The names of all that a finding blames, as waivers write them: targets, else ranks, else hosts, else `*`."""
+    culprit = finding.culprit
+    if culprit is None:
+        return (ANY,)
+    return culprit.targets or tuple(map(str, culprit.ranks)) or culprit.hosts or (ANY,)
+
+
+def waived(finding: Finding, waivers: Sequence[Waiver], today: date) -> Finding:
+    """The finding, as information where an operator has waived it for all whom it blames: shown, never alarming."""
+    mine = [waiver for waiver in waivers if waiver.covers(finding.rule, waiver.target, today)]
+    if not mine:
+        return finding
+    covering = [waiver_for(mine, finding.rule, target, today) for target in blames(finding)]
+    first = covering[0]
+    if first is None or None in covering:
+        return finding
+    return replace(finding, severity="info", title=f"{finding.title} (waived until {first.until}: {first.reason})")
 
 
 def _day(text: str) -> date | None:

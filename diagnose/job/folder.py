@@ -44,7 +44,7 @@ class HostFolder:
 
     @property
     def findings(self) -> Path:
-        """One line for each finding raised or cleared, and for notes to the user."""
+        """One line for each finding raised, changed for the worse or cleared, and for notes to the user."""
         return self.path / "findings.ndjson"
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -33,7 +33,9 @@ from aidiag.diagnose.report.model import (
     encode,
 )
 from aidiag.diagnose.report.ranks import rank_rows
+from aidiag.rules.causes import Links
 from aidiag.rules.finding import Finding
+from aidiag.rules.texts import ENGLISH
 
 FINDINGS_LIMIT_BYTES = 16 << 20
 STATE_LIMIT_BYTES = 8 << 20
@@ -51,9 +53,11 @@ class _Line(msgspec.Struct):
     finding: Finding | None = None
 
 
-def gather(folder: JobFolder, judge_logs: JudgeLogs | None = None) -> Report:
-    """The report of the whole job from what its hosts left, however partial. Raises OSError where `folder` cannot be
-    listed.
+def gather(
+    folder: JobFolder, links: Mapping[str, Links], language: str = ENGLISH, judge_logs: JudgeLogs | None = None
+) -> Report:
+    """The report of the whole job from what its hosts left, however partial, by what the rules in force declare
+    (`links`). Raises OSError where `folder` cannot be listed.
 
     A host whose sidecar wrote no whole report still counts with the findings that it raised and its last shared state.
     With `judge_logs` the logs of these hosts are read, too, all together: that takes its time, and while the job runs
@@ -74,10 +78,10 @@ def gather(folder: JobFolder, judge_logs: JudgeLogs | None = None) -> Report:
         reports.append(with_true_evidence(report, folder.path))
     if judge_logs is not None and logs:
         reports.append(judge_logs(logs, next((report.job.id for report in reports if report.job.id), "")))
-    return merge(reports, gaps=gaps)
+    return merge(reports, links, language, gaps=gaps)
 
 
-def write_merged(folder: JobFolder) -> Report:
+def write_merged(folder: JobFolder, links: Mapping[str, Links], language: str = ENGLISH) -> Report:
     """Merge and write `report.json` at the top of the job folder. Raises OSError.
 
     Hosts that finish together all do so, and the one that writes last must have seen all: whoever finds that a host's
@@ -85,7 +89,7 @@ def write_merged(folder: JobFolder) -> Report:
     """
     for _ in range(MERGES):
         seen = _reports(folder)
-        report = gather(folder)
+        report = gather(folder, links, language)
         write_atomically(folder.report, encode(report))
         if _reports(folder) == seen:
             break

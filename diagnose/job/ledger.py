@@ -6,56 +6,58 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from aidiag.rules.finding import Finding
+from aidiag.rules.finding import SEVERITIES, Finding
+
+CLEARED_KEPT = 10_000
+"""A daemon lives for months: of more findings that are over, those that ended first are forgotten."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A finding appeared or went."""
+    """A finding appeared, became graver or blames more than before, or went."""
 
-    event: Literal["raised", "cleared"]
+    event: Literal["raised", "changed", "cleared"]
     finding: Finding
 
 
 @dataclass(slots=True)
 class _Entry:
+    """A finding in its last form, and in the form that was last told."""
+
     finding: Finding
-    active: bool
+    told: Finding
     raised: float
-    active_seconds: float = 0.0
 
 
 @dataclass(slots=True)
 class Ledger:
-    """Remembers every finding of a job, so that the report at the end knows those that were cleared as well."""
+    """Remembers the findings of a job, so that the report at the end knows those that were cleared as well."""
 
-    _entries: dict[str, _Entry] = field(default_factory=dict)
+    _active: dict[str, _Entry] = field(default_factory=dict)
+    _cleared: dict[str, _Entry] = field(default_factory=dict)
     _raised: dict[str, int] = field(default_factory=dict)
-    _last: float | None = None
 
     def update(self, findings: Iterable[Finding], now: float) -> list[Change]:
         """Take the findings that are active at `now` (seconds of any steady clock) and say what changed."""
         changes: list[Change] = []
-        elapsed = 0.0 if self._last is None else max(0.0, now - self._last)
-        self._last = now
         current = {finding.id: finding for finding in findings}
-        for key, entry in self._entries.items():
-            if entry.active:
-                entry.active_seconds += elapsed
-                if key not in current:
-                    entry.active = False
-                    changes.append(Change("cleared", entry.finding))
+        for key in [key for key in self._active if key not in current]:
+            entry = self._cleared[key] = self._active.pop(key)
+            changes.append(Change("cleared", entry.finding))
+        for key in list(self._cleared)[: max(0, len(self._cleared) - CLEARED_KEPT)]:
+            del self._cleared[key]
         for key, finding in current.items():
-            known = self._entries.get(key)
+            known = self._active.get(key)
             if known is None:
-                self._entries[key] = _Entry(finding, True, now)
-            else:
-                if known.active:
-                    known.finding = finding
-                    continue
-                known.finding, known.active = finding, True
-            self._raised[finding.rule] = self._raised.get(finding.rule, 0) + 1
-            changes.append(Change("raised", finding))
+                before = self._cleared.pop(key, None)
+                self._active[key] = _Entry(finding, finding, before.raised if before else now)
+                self._raised[finding.rule] = self._raised.get(finding.rule, 0) + 1
+                changes.append(Change("raised", finding))
+                continue
+            known.finding = finding
+            if finding is not known.told and _is_worse(finding, known.told):
+                known.told = finding
+                changes.append(Change("changed", finding))
         return changes
 
     @property
@@ -65,5 +67,15 @@ class Ledger:
 
     def every(self) -> list[Finding]:
         """All findings in their last form, the active ones first, then in the order in which they were raised."""
-        entries = sorted(self._entries.values(), key=lambda entry: (not entry.active, entry.raised))
-        return [entry.finding for entry in entries]
+        parts = (sorted(entries.values(), key=lambda entry: entry.raised) for entries in (self._active, self._cleared))
+        return [entry.finding for part in parts for entry in part]
+
+
+def _is_worse(finding: Finding, told: Finding) -> bool:
+    """Whether a finding is graver than it was told, or blames somebody who had not been named."""
+    return SEVERITIES.index(finding.severity) > SEVERITIES.index(told.severity) or not _blamed(finding) <= _blamed(told)
+
+
+def _blamed(finding: Finding) -> set[int | str]:
+    culprit = finding.culprit
+    return set() if culprit is None else {*culprit.ranks, *culprit.hosts, *culprit.targets}

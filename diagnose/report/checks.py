@@ -15,8 +15,10 @@ CODES = {"ok": 0, "skipped": 0, "warning": 1, "critical": 2, "unknown": 3}
 
 
 def exit_status(checks: Iterable[Check], fail_on: str, policy: str) -> int:
-    """The exit status (DESIGN, section 9): with `nagios` 0, 1, 2 or 3 by the worst of ok, unknown, warning, critical."""
-    seen = {check.status for check in checks}
+    """The exit status: with `nagios` 0, 1, 2 or 3 by the worst of ok, unknown, warning, critical. What is waived does not
+    count.
+    """
+    seen = {check.status for check in checks if not check.waived}
     if "critical" in seen:
         return 2
     if "warning" in seen and (policy == "nagios" or fail_on in ("warning", "unknown")):
@@ -54,10 +56,14 @@ def _text(report: Report, stream: TextIO) -> None:
 def text(report: Report) -> Iterator[tuple[str, str]]:
     """Lines and their styles: one line a problem with evidence and remedy, one line for all that is well."""
     checks = sorted(report.checks, key=lambda check: (ORDER.index(check.status), check.id, check.target))
-    counts = Counter(check.status for check in checks)
+    counts = Counter(check.status for check in checks if not check.waived)
+    waived = [check for check in checks if check.waived]
     for check in checks:
-        if check.status in ("critical", "warning", "unknown"):
+        if not check.waived and check.status in ("critical", "warning", "unknown"):
             yield from _problem(check)
+    for check in waived:
+        said = f"waived    {check.id} {check.target} {check.waived} (else {check.status}: {check.reason})"
+        yield one_line(said), STYLES["skipped"]
     skipped: dict[str, list[str]] = {}
     for check in checks:
         if check.status == "skipped":
@@ -68,7 +74,9 @@ def text(report: Report) -> Iterator[tuple[str, str]]:
     for gap in report.unknown:
         remedy = f" -> {gap.remedy}" if gap.remedy else ""
         yield one_line(f"not seen  {gap.what}: {gap.reason}{remedy}"), STYLES["unknown"]
-    summary = ", ".join(f"{counts[status]} {status}" for status in ORDER if counts[status]) or "no check was made"
+    words = [f"{counts[status]} {status}" for status in ORDER if counts[status]]
+    words += [f"{len(waived)} waived"] if waived else []
+    summary = ", ".join(words) or "no check was made"
     worst = next((status for status in ORDER if counts[status]), "ok")
     yield one_line(f"{', '.join(report.job.hosts)}: {summary}"), STYLES[worst]
 
@@ -84,24 +92,26 @@ def _problem(check: Check) -> Iterator[tuple[str, str]]:
 
 
 def junit(checks: Sequence[Check]) -> Iterator[str]:
-    """JUnit XML: a test case for each verdict; critical and warning are failures, unknown is an error."""
+    """JUnit XML: a test case for each verdict; critical and warning are failures, unknown is an error, and what is waived is
+    skipped.
+    """
     from xml.sax.saxutils import escape  # brings the whole of urllib along
 
-    failures = sum(check.status in ("critical", "warning") for check in checks)
-    errors = sum(check.status == "unknown" for check in checks)
-    skipped = sum(check.status == "skipped" for check in checks)
+    statuses = ["skipped" if check.waived else check.status for check in checks]
+    failures = statuses.count("critical") + statuses.count("warning")
+    errors, skipped = statuses.count("unknown"), statuses.count("skipped")
     yield '<?xml version="1.0" encoding="UTF-8"?>'
     yield (
         f'<testsuite name="aidiag check" tests="{len(checks)}" failures="{failures}" errors="{errors}" '
         f'skipped="{skipped}">'
     )
-    for check in checks:
+    for check, status in zip(checks, statuses, strict=True):
         head = f"  <testcase classname={_attribute(check.id)} name={_attribute(f'{check.id} {check.target}')}"
-        message = _attribute(f"{check.status}: {check.reason}")
+        message = _attribute(f"{f'waived {check.waived}: ' if check.waived else ''}{check.status}: {check.reason}")
         body = escape(printable(f"{check.reason}\n{check.remedy}".strip()))
-        match check.status:
+        match status:
             case "critical" | "warning":
-                yield f"{head}><failure type={_attribute(check.status)} message={message}>{body}</failure></testcase>"
+                yield f"{head}><failure type={_attribute(status)} message={message}>{body}</failure></testcase>"
             case "unknown":
                 yield f"{head}><error type='unknown' message={message}>{body}</error></testcase>"
             case "skipped":
@@ -112,12 +122,12 @@ def junit(checks: Sequence[Check]) -> Iterator[str]:
 
 
 def prometheus(checks: Sequence[Check], unix: float | None) -> Iterator[str]:
-    """Text for node_exporter's textfile collector: 0 ok or skipped, 1 warning, 2 critical, 3 unknown."""
-    yield "# HELP aidiag_check_status 0 ok or skipped, 1 warning, 2 critical, 3 unknown"
+    """Text for node_exporter's textfile collector: 0 ok, skipped or waived, 1 warning, 2 critical, 3 unknown."""
+    yield "# HELP aidiag_check_status 0 ok, skipped or waived, 1 warning, 2 critical, 3 unknown"
     yield "# TYPE aidiag_check_status gauge"
     for check in checks:
         labels = f'check="{_label(check.id)}",target="{_label(check.target)}"'
-        yield f"aidiag_check_status{{{labels}}} {CODES[check.status]}"
+        yield f"aidiag_check_status{{{labels}}} {0 if check.waived else CODES[check.status]}"
     if unix is not None:
         yield "# HELP aidiag_check_last_run_timestamp_seconds When the checks were made"
         yield "# TYPE aidiag_check_last_run_timestamp_seconds gauge"

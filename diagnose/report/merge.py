@@ -2,41 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
 from aidiag.diagnose.report.model import JobFacts, RankRow, Report, Unknown
-from aidiag.rules.causes import arrange
+from aidiag.diagnose.report.questions import questions, without_questions
+from aidiag.diagnose.report.seen import seen_anywhere
+from aidiag.rules.causes import Links, arrange
 from aidiag.rules.finding import SEVERITIES, Culprit, Finding
+from aidiag.rules.texts import ENGLISH
 
 T = TypeVar("T")
 
 
-def merge(reports: Sequence[Report], *, gaps: Iterable[Unknown] = ()) -> Report:
-    """The report of the whole job.
+def merge(
+    reports: Sequence[Report], links: Mapping[str, Links], language: str = ENGLISH, *, gaps: Iterable[Unknown] = ()
+) -> Report:
+    """The report of the whole job, by what the rules in force declare (`links`).
 
-    The same finding (by id) of several hosts becomes one with the evidence and the culprits of all; what is a root
-    and what a consequence is decided anew over all hosts. `gaps` are added to what could not be seen, such as hosts
-    that left no report.
+    The same finding (by id) of several hosts becomes one with the evidence and the culprits of all; who is told as
+    missing on one host and was seen on another is not missing. What is a root and what a consequence is decided anew
+    over all hosts, and so is which questions stay open: those that a host had asked are withdrawn. `gaps` are added to
+    what could not be seen, such as hosts that left no report.
     """
     if not reports:
         return Report(unknown=tuple(gaps))
+    ranks = _ranks(row for report in reports for row in report.ranks)
+    told = (finding for report in reports for finding in (*report.findings, *report.consequences))
     together: dict[str, Finding] = {}
-    for report in reports:
-        for finding in (*report.findings, *report.consequences):
-            fresh = replace(finding, explains=(), explained_by=None)
-            known = together.get(finding.id)
-            together[finding.id] = fresh if known is None else _join(known, fresh)
-    roots, consequences = arrange(list(together.values()))
+    for finding in seen_anywhere(told, ranks, links, language):
+        fresh = replace(finding, explains=(), explained_by=None)
+        known = together.get(finding.id)
+        together[finding.id] = fresh if known is None else _join(known, fresh)
+    roots, consequences = arrange(together.values(), links)
+    unknown = [gap for report in reports for gap in without_questions(report, links)]
     return Report(
         version=reports[0].version,
         made_at=max((report.made_at for report in reports if report.made_at is not None), default=None),
         job=_job([report.job for report in reports]),
         findings=tuple(roots),
         consequences=tuple(consequences),
-        unknown=_unique([gap for report in reports for gap in report.unknown], gaps),
-        ranks=_ranks(row for report in reports for row in report.ranks),
+        unknown=_unique(unknown, (*gaps, *questions(roots, links, language))),
+        ranks=ranks,
         checks=tuple(check for report in reports for check in report.checks),
     )
 

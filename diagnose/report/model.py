@@ -47,7 +47,10 @@ class RankRow:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The verdict of one check on one target; ids are those of the check catalogue, `node` is the whole node."""
+    """The verdict of one check on one target; ids are those of the check catalogue, `node` is the whole node.
+
+    `waived` says until when and why an operator accepts a fault: it is shown as what it is, and raises no alarm.
+    """
 
     id: str
     status: CheckStatus
@@ -56,6 +59,7 @@ class Check:
     expected: str = ""
     reason: str = ""
     remedy: str = ""
+    waived: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,14 +75,6 @@ def blamed(culprit: Culprit | None) -> str:
     return f"host {_some(culprit.hosts)}" if culprit.hosts else culprit.kind
 
 
-def blames(finding: Finding) -> tuple[str, ...]:
-    """The names of all that a finding blames, as waivers write them: targets, else ranks, else hosts, else `*`."""
-    culprit = finding.culprit
-    if culprit is None:
-        return ("*",)
-    return culprit.targets or tuple(map(str, culprit.ranks)) or culprit.hosts or ("*",)
-
-
 def _some(names: tuple[str, ...], most: int = 8) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 

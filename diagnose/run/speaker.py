@@ -90,7 +90,10 @@ def _words(entry: dict[str, Any]) -> Iterator[str]:
     if entry["event"] == "cleared":
         yield f"over: {finding['summary']}"
         return
-    yield f"{finding['severity']}: {finding['title']}: {finding['summary']} [{finding['rule']}]"
+    now = "now " if entry["event"] == "changed" else ""
+    yield f"{now}{finding['severity']}: {finding['title']}: {finding['summary']} [{finding['rule']}]"
+    if now:
+        return
     if finding.get("why"):
         yield f"  why: {finding['why']}"
     for step in (finding.get("remedy") or ())[:1]:

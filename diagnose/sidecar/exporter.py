@@ -68,6 +68,11 @@ class Exporter:
         if snapshot is None:
             return
         yield from _signals(self._registry, snapshot.samples)
+        yield CounterMetricFamily(
+            "aidiag_unjudged_observations_total",
+            "Observations that no rule has seen because there were too many",
+            value=snapshot.left_out,
+        )
         yield from _findings(snapshot)
 
 

@@ -5,26 +5,26 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from aidiag.collectors.collector import Clock
 from aidiag.collectors.observation import Absent, Event, Observation, Sample
 from aidiag.collectors.signal import Registry
 from aidiag.diagnose.job.ledger import Change, Ledger
+from aidiag.diagnose.report.left_out import left_out, told
 from aidiag.diagnose.report.model import JobFacts, RankRow, Unknown
 from aidiag.diagnose.report.questions import questions
 from aidiag.diagnose.report.ranks import rank_rows
-from aidiag.diagnose.report.terminal import blames
 from aidiag.diagnose.sidecar.latest import Latest
 from aidiag.diagnose.sidecar.snapshot import Snapshot
-from aidiag.rules.causes import arrange, links_of
+from aidiag.rules.causes import Links, arrange, links_of
 from aidiag.rules.engine import Tracker, judge
 from aidiag.rules.finding import Finding
 from aidiag.rules.model import Rule
-from aidiag.rules.waivers import Waiver, waiver_for
+from aidiag.rules.waivers import Waiver, waived
 from aidiag.rules.window import Window
 
 TICK_SECONDS = 1.0
@@ -32,6 +32,8 @@ ALIVE_SECONDS = 30.0
 EVENTS_KEPT = 500
 LOOK_BACK_SECONDS = 60.0
 """Events from so long before the start still count: a job may have begun before its sidecar did."""
+
+Arranged: TypeAlias = tuple[list[Finding], list[Finding], tuple[Unknown, ...]]
 
 log = logging.getLogger(__name__)
 
@@ -83,6 +85,7 @@ class Sidecar:
         self._ledger = Ledger()
         self._events: deque[Event] = deque(maxlen=EVENTS_KEPT)
         self._snapshot: Snapshot | None = None
+        self._last: tuple[list[Finding], Arranged] | None = None
         self._stop = threading.Event()
         self._turned = clock.monotonic()
         self._since = self._turned - LOOK_BACK_SECONDS
@@ -96,6 +99,16 @@ class Sidecar:
     def events(self) -> tuple[Event, ...]:
         """The newest events of this host."""
         return tuple(self._events)
+
+    @property
+    def links(self) -> Mapping[str, Links]:
+        """What the rules in force declare about each other."""
+        return self._links
+
+    @property
+    def language(self) -> str:
+        """The language of the texts."""
+        return self._tracker.language
 
     def alive(self) -> bool:
         """Whether the loop turns."""
@@ -123,9 +136,13 @@ class Sidecar:
             self._take(observation)
         self._latest.expire(now)
         judgements = judge(self._rules, self._window, now)
-        findings = [self._waived(one, unix) for one in self._tracker.update(judgements, now, final=final)]
+        findings = self._tracker.update(judgements, now, final=final)
+        if self._waivers:
+            today = datetime.fromtimestamp(unix, timezone.utc).date()
+            findings = [waived(finding, self._waivers, today) for finding in findings]
         changes = self._ledger.update(findings, now)
-        roots, consequences = arrange(findings, self._links)
+        roots, consequences, asked = self._arranged(findings)
+        unjudged = left_out(self._window)
         snapshot = Snapshot(
             host=self._host,
             monotonic=now,
@@ -136,9 +153,10 @@ class Sidecar:
             raised=self._ledger.raised,
             severities=self._severities,
             undecided=frozenset(j.rule.id for j in judgements if j.state == "undecided"),
-            unknown=(*self._source.gaps(), *questions(roots, self._links, self._tracker.language)),
+            unknown=(*self._source.gaps(), *told(unjudged), *asked),
             ranks=self.ranks(),
             job=self._job(),
+            left_out=sum(unjudged.values()),
             ready=True,
         )
         self._snapshot = snapshot
@@ -148,6 +166,13 @@ class Sidecar:
             except Exception:
                 log.exception("an output failed")
         return snapshot
+
+    def _arranged(self, findings: list[Finding]) -> Arranged:
+        """Roots, consequences and open questions; nothing is worked out while the findings stay as they are."""
+        if self._last is None or self._last[0] != findings:
+            roots, consequences = arrange(findings, self._links)
+            self._last = (findings, (roots, consequences, questions(roots, self._links, self.language)))
+        return self._last[1]
 
     def every_finding(self) -> list[Finding]:
         """All findings of the job so far, cleared ones too, not yet arranged."""
@@ -160,18 +185,6 @@ class Sidecar:
     def ranks(self) -> tuple[RankRow, ...]:
         """How far each rank in view has got."""
         return rank_rows(self._latest.ranks())
-
-    def _waived(self, finding: Finding, unix: float) -> Finding:
-        """The finding, as information where an operator has waived it for all whom it blames: shown, never alarming."""
-        targets = blames(finding)
-        today = datetime.fromtimestamp(unix, timezone.utc).date()
-        covering = [waiver_for(self._waivers, finding.rule, target, today) for target in targets]
-        if not self._waivers or None in covering:
-            return finding
-        waiver = covering[0]
-        assert waiver is not None
-        title = f"{finding.title} (waived until {waiver.until}: {waiver.reason})"
-        return replace(finding, severity="info", title=title)
 
     def _take(self, observation: Observation) -> None:
         if isinstance(observation, Event) and observation.time is not None and observation.time < self._since:

@@ -15,7 +15,8 @@ class Snapshot:
     """What the last tick knew. `monotonic` and `unix` are the two times of that tick.
 
     `samples` holds the newest reading of each series of this host. `findings` are the active ones, roots first,
-    `raised` counts how often each rule has been raised, `undecided` names the rules that lack a signal.
+    `raised` counts how often each rule has been raised, `undecided` names the rules that lack a signal,
+    `left_out` counts the observations that no rule saw, because there were too many.
     """
 
     host: str
@@ -30,6 +31,7 @@ class Snapshot:
     unknown: tuple[Unknown, ...] = ()
     ranks: tuple[RankRow, ...] = ()
     job: JobFacts = field(default_factory=JobFacts)
+    left_out: int = 0
     ready: bool = False
 
     def world_size(self) -> int | None:

@@ -1,11 +1,14 @@
-"""The sidecar of one job on one host: watches until the job's runs are over, then writes the report."""
+"""The sidecar of one job on one host: watches until the job's runs are over, then writes the report.
+
+Until then its main thread never touches the job folder, which may lie on a file system that stops answering: it is read
+and written by threads (RunsSeen, Writer, the log's), so that judging and alerting go on.
+"""
 
 from __future__ import annotations
 
 import logging
 import os
 import threading
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,16 +18,16 @@ from aidiag.diagnose.config import Config
 from aidiag.diagnose.job.folder import HostFolder, JobFolder, write_atomically
 from aidiag.diagnose.job.gather import write_merged
 from aidiag.diagnose.job.records import RecordKeeper
-from aidiag.diagnose.job.runs import SidecarFile, is_over, read_runs, write_sidecar
+from aidiag.diagnose.job.runs import SidecarFile, write_sidecar
 from aidiag.diagnose.report.model import JobFacts, Report, encode
 from aidiag.diagnose.sidecar.assembly import Assembly, assemble
-from aidiag.diagnose.sidecar.ending import leave, on_signals
+from aidiag.diagnose.sidecar.ending import leave, log_aside, on_signals
 from aidiag.diagnose.sidecar.folder_output import FolderOutput
+from aidiag.diagnose.sidecar.runs_seen import RunsSeen
+from aidiag.diagnose.sidecar.writer import Writer
 
 LAST_LOOK_SECONDS = 1.5
 """How long collectors are given to see how the job ended."""
-UNSTARTED_SECONDS = 60.0
-"""A folder in which no run has been seen for so long is not going to have one."""
 
 log = logging.getLogger(__name__)
 
@@ -47,8 +50,7 @@ class JobWatch:
         self._clock = clock or SystemClock()
         self._wanted_port = port
         self._started = self._clock.unix()
-        self._last_run_seen = self._clock.monotonic()
-        self._runs_facts = JobFacts(id=job)
+        self._runs = RunsSeen(job, folder, self._clock)
 
     def run(self, stop: threading.Event) -> Report:
         """Watch until the runs are over or `stop` is set; returns the report that was written."""
@@ -56,7 +58,8 @@ class JobWatch:
         self._keeper = RecordKeeper(assembly.context)
         try:
             self._announce(assembly)
-            assembly.sidecar.run(done=lambda: stop.is_set() or self._over())
+            self._runs.start(at_end=assembly.sidecar.stop)
+            assembly.sidecar.run(done=lambda: self._keep_records() or stop.is_set())
             if not stop.is_set():
                 end = self._clock.monotonic() + LAST_LOOK_SECONDS
                 while self._clock.monotonic() < end:
@@ -65,11 +68,17 @@ class JobWatch:
             return self._finish(assembly)
         finally:
             self._keeper.close()
+            self._runs.stop()
             assembly.close()
+
+    def _keep_records(self) -> bool:
+        """Hold new records open; never a reason to end."""
+        self._keeper.look()
+        return False
 
     def _assemble(self) -> Assembly:
         output = FolderOutput(self._folder, self._job, self._clock, lambda: assembly.port)
-        self._output = output
+        self._output, self._writer = output, Writer(output)
         assembly = assemble(
             self._config,
             lambda node: Context(
@@ -80,8 +89,8 @@ class JobWatch:
                 host_folder=self._folder.path,
             ),
             clock=self._clock,
-            outputs=(output,),
-            job=lambda: self._runs_facts,
+            outputs=(self._writer,),
+            job=lambda: self._runs.facts,
             port=self._wanted_port if self._wanted_port is not None else self._config.port,
             exact_port=False,
             broken_settings=self._broken_settings,
@@ -106,29 +115,11 @@ class JobWatch:
         except OSError as problem:
             log.error("sidecar.json: %s", problem)
 
-    def _over(self) -> bool:
-        """Whether no run of this job is at work on this host any more."""
-        self._keeper.look()
-        runs = read_runs(self._folder)
-        now = self._clock.monotonic()
-        statuses = [run.exit_status for run in runs if run.exit_status is not None]
-        self._runs_facts = JobFacts(
-            id=self._job,
-            hosts=(runs[0].host,) if runs else (),
-            command=" ".join(runs[0].command) if runs else "",
-            exit_status=next((status for status in statuses if status), statuses[0] if statuses else None),
-        )
-        if any(not is_over(run, self._clock.unix()) for run in runs):
-            self._last_run_seen = now
-            return False
-        if runs:
-            return True
-        return now - self._last_run_seen > UNSTARTED_SECONDS
-
     def _finish(self, assembly: Assembly) -> Report:
         sidecar = assembly.sidecar
         unix = self._clock.unix()
         snapshot = sidecar.tick(final=True)
+        self._writer.close()
         self._keeper.copy(self._folder.records)
         roots, consequences = sidecar.arrange(self._output.anchor(sidecar.every_finding(), unix))
         report = Report(
@@ -138,8 +129,8 @@ class JobWatch:
                 self._job,
                 (assembly.host,),
                 snapshot.world_size(),
-                self._runs_facts.command,
-                self._runs_facts.exit_status,
+                self._runs.facts.command,
+                self._runs.facts.exit_status,
             ),
             findings=tuple(roots),
             consequences=tuple(consequences),
@@ -149,7 +140,7 @@ class JobWatch:
         try:
             write_atomically(self._folder.report, encode(report))
             self._output.share(snapshot, sidecar.events, ended=True)
-            report = write_merged(JobFolder(self._folder.path.parent))
+            report = write_merged(JobFolder(self._folder.path.parent), sidecar.links, sidecar.language)
         except OSError as problem:
             log.error("report: %s", problem)
         self._announce(assembly, "finished")
@@ -160,7 +151,6 @@ def main(job: str, host_folder: Path, config: Config, *, port: int | None, broke
     """Run a sidecar to its end; SIGTERM and SIGINT end it with a report, soon even where something hangs."""
     stop = threading.Event()
     on_signals(stop)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    logging.Formatter.converter = time.gmtime
+    listener = log_aside()
     JobWatch(job, HostFolder(host_folder), config, port=port, broken_settings=broken_settings).run(stop)
-    leave()
+    leave(listener.stop)

@@ -93,7 +93,7 @@ class _RuleReader(Reader):
             confidence=self.ratio(("confidence",), 0.8),
             scope=scope,
             each=names.each,
-            merge=None if self.value(("merge",)) is None else self.choice(("merge",), ("job", "host")),
+            merge=None if self.value(("merge",)) is None else self.choice(("merge",), ("job", "host", "moment")),
             lead=lead,
             unseen=self.truth(("unseen",), False),
             thresholds=thresholds,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 from xml.etree import ElementTree
@@ -67,8 +68,10 @@ def test_sick_twin_is_named(tmp_path: Path) -> None:
     waiver = f"- {{id: ib-port-state, target: '{port}', until: {date.today() + timedelta(1)}, reason: known}}\n"
     (tmp_path / "waivers.yaml").write_text(waiver)
     waived = check_node(config(tmp_path), root=folder)
-    assert "skipped" == by_id(waived)["ib-port-state", port]
-    assert any("waived until" in check.reason for check in waived.checks)
+    (check,) = [check for check in waived.checks if (check.id, check.target) == ("ib-port-state", port)]
+    assert ("critical", True) == (check.status, check.waived.endswith(": known"))
+    assert alarms[0].reason == check.reason
+    assert 0 == exit_status(waived.checks, "warning", "gate")
 
 
 def test_selection(tmp_path: Path) -> None:
@@ -109,6 +112,23 @@ def test_exit_statuses(statuses: tuple[str, ...], gate: int, warning: int, unkno
         exit_status(checks, on, "gate") for on in ("critical", "warning", "unknown")
     )
     assert nagios == exit_status(checks, "critical", "nagios")
+
+
+def test_a_waived_fault_is_shown_and_raises_no_alarm() -> None:
+    """A waiver is a mark of its own: the status stays what it is, in text, XML and metrics it is no fault, and it counts
+    for no exit status.
+    """
+    checks = (CHECKS["ok"], replace(CHECKS["critical"], waived="until 2027-01-31: known"))
+
+    assert [0, 0] == [exit_status(checks, "unknown", policy) for policy in ("gate", "nagios")]
+    first, last = (line for line, _ in text(Report(job=JobFacts(hosts=("node-a",)), checks=checks)))
+    assert "waived    d gpu3 until 2027-01-31: known (else critical: lost)" == first
+    assert "node-a: 1 ok, 1 waived" == last
+    suite = ElementTree.fromstring("\n".join(junit(checks)))
+    assert ("0", "1") == (suite.attrib["failures"], suite.attrib["skipped"])
+    (skipped,) = suite.findall("testcase/skipped")
+    assert "waived until 2027-01-31: known: critical: lost" == skipped.attrib["message"]
+    assert 'aidiag_check_status{check="d",target="gpu3"} 0' in list(prometheus(checks, None))
 
 
 def test_junit_is_xml_with_a_case_a_verdict() -> None:
@@ -154,5 +174,5 @@ def test_no_torch_and_json_contract(tmp_path: Path) -> None:
     report = json.loads(run.stdout)
 
     assert "aidiag.report/v1" == report["schema"]
-    assert {"id", "status", "target", "observed", "expected", "reason", "remedy"} == set(report["checks"][0])
+    assert {"id", "status", "target", "observed", "expected", "reason", "remedy", "waived"} == set(report["checks"][0])
     assert "AssertionError" not in run.stderr

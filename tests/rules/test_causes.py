@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import random
-from typing import Any
+from typing import Any, Literal
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aidiag.collectors.signal import Registry
 from aidiag.rules.causes import Links, arrange, links_of, open_questions
+from aidiag.rules.explanations import Explanations
 from aidiag.rules.finding import Culprit, Finding, Severity
 from aidiag.rules.loader import load_rules
 from aidiag.rules.model import Exclusion, Explained
@@ -187,8 +189,8 @@ def test_an_open_question_says_what_would_decide() -> None:
 
 def test_nothing_and_one() -> None:
     """No findings give none; one is a root."""
-    assert ([], []) == arrange([])
-    assert ["x"] == ids(arrange([finding("x")])[0])
+    assert ([], []) == arrange([], {})
+    assert ["x"] == ids(arrange([finding("x")], {})[0])
 
 
 @settings(max_examples=150, deadline=None)
@@ -212,3 +214,32 @@ def test_any_graph_is_arranged(data: Any) -> None:
     assert bool(roots) == bool(found)
     assert sorted(i for f in roots for i in f.explains) == sorted(f.id for f in consequences)
     assert (roots, consequences) == arrange(shuffled, declared)
+
+
+@pytest.mark.parametrize("at", ["job", "host", "rank"])
+def test_thousands_of_findings_make_a_small_graph(at: Literal["job", "host", "rank"]) -> None:
+    """Where each of N findings could explain all N, the graph grows with N, not with N²; a later one has its root."""
+    count = 2_000
+    declared = {name: Links((Explained("crash", at=at),)) for name in ("a", "b")}
+    found = [finding("ab"[n % 2], cause="crash", ranks=(n,), hosts=("h",), since=100.0 + n / 100) for n in range(count)]
+
+    graph = Explanations(found, declared)
+    roots, consequences = arrange(found, declared)
+
+    assert sum(map(len, graph.edges)) < 20 * count
+    assert count == len(roots) + len(consequences)
+    assert (count == len(roots)) is (at == "rank")
+
+
+def test_questions_are_asked_only_of_findings_that_exclude_each_other() -> None:
+    """Among many roots each pair that excludes each other at one place is asked about once."""
+    declared = {"killed": Links((), (Exclusion("oom", False, {"en": "look at {host}"}),))}
+    roots = [
+        finding(rule, cause=cause, hosts=(f"h{n}",))
+        for n in range(300)
+        for rule, cause in (("killed", "k"), ("oom_rule", "oom"), ("third", "t"))
+    ]
+
+    asked = open_questions(roots, declared)
+
+    assert [f"look at h{n}" for n in range(300)] == [question.decide for question in asked]

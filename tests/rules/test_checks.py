@@ -159,3 +159,21 @@ def test_verdicts_speak_both_languages(registry: Registry, language: str) -> Non
     found = check(registry, observations, language=language)["dev-shm", "node"]
 
     assert ("空闲" in found.observed) == (language == "zh")
+
+
+def test_a_skipped_target_beside_judged_ones_is_told(registry: Registry) -> None:
+    """Where one target of a check is judged and another is skipped, both are told; only "the whole node is skipped" goes."""
+    judged, absent = port("mlx5_0", 1, host="a"), port("mlx5_1", 1, host="a")
+    found = check(
+        registry,
+        [
+            Sample("rdma_port_up", judged, 1.0, 0.0),
+            Sample("rdma_port_used_by_job", judged, 1.0, 0.0),
+            Absent("rdma_port_up", absent, "no cable was ever there", "", (), expected=False),
+            Sample("rdma_port_used_by_job", absent, 1.0, 0.0),
+        ],
+    )
+
+    assert "ok" == found["ib-port-state", "mlx5_0:1"].status
+    assert "skipped" == found["ib-port-state", "mlx5_1:1"].status
+    assert ("ib-port-state", "node") not in found

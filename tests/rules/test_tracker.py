@@ -193,3 +193,41 @@ def test_the_end_of_a_job_waits_for_nothing() -> None:
 def test_findings_of_unknown_jobs_belong_to_the_watched_one() -> None:
     """A fault of a host counts for the job that is watched."""
     assert "late/mine/host-a" == one(say("firing", host("a"), rule(**AT_ONCE), job=""), Tracker(job="mine")).id
+
+
+def moment(tracker: Tracker, *times: float | None, codes: tuple[int, ...] = ()) -> list[Finding]:
+    """The findings on ranks 0, 1, 2… that failed at these times, by a rule that tells of moments."""
+    failed = rule(merge="moment", for_seconds=0.0, summary={"en": "{who} failed with {code}"}, events=("rank_exited",))
+    judgements = []
+    for number, time in enumerate(times):
+        subject = rank(number, host="a", job="j")
+        event = Event("rank_exited", subject, time, {}, order=len(times) - number)
+        code = codes[number] if codes else 1
+        judgements.append(
+            say("firing", subject, failed, events=(event,), since=time, values={"code": code}, steps=())
+        )  # fmt: skip
+    return tracker.update(judgements, 100.0)
+
+
+def test_a_moment_is_one_finding_named_by_the_first() -> None:
+    """Those that begin within a second of the first are told together, worded by it; who comes later is told apart."""
+    found = moment(Tracker(), 20.6, 20.0, 24.0, 20.9, 24.5, 30.0)
+
+    told = [(f.id, f.culprit.ranks if f.culprit else (), f.since) for f in found]
+    assert [
+        ("late/j/rank-1", (0, 1, 3), 20.0), ("late/j/rank-2", (2, 4), 24.0), ("late/j/rank-5", (5,), 30.0),
+    ] == told  # fmt: skip
+
+
+def test_a_moment_speaks_of_whom_the_same_is_true() -> None:
+    """Ranks that ended at one moment with different codes are told apart, so that no summary is wrong for any of them."""
+    found = moment(Tracker(), 20.0, 20.1, 20.2, codes=(1, -11, 1))
+
+    assert ["ranks 0, 2 on a failed with 1", "rank 1 on a failed with -11"] == [f.summary for f in found]
+
+
+def test_what_has_no_time_is_of_no_moment() -> None:
+    """Where nobody knows who was first, each is told by itself."""
+    found = moment(Tracker(), None, None, 20.0)
+
+    assert ["late/j/rank-0", "late/j/rank-1", "late/j/rank-2"] == sorted(f.id for f in found)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
 import pytest
 
-from aidiag.rules.waivers import load_waivers, waiver_for
+from aidiag.rules.finding import Culprit, Finding
+from aidiag.rules.waivers import Waiver, load_waivers, waived, waiver_for
 
 TEXT = """\
 - {id: ib-port-state, target: "mlx5_3:1", until: 2027-01-31, reason: waiting for a cable}
@@ -62,3 +64,21 @@ def test_one_wrong_entry_does_not_harm_the_others(tmp_path: Path) -> None:
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     """A missing file is told."""
     assert "cannot be read: No such file" in str(load_waivers(tmp_path / "none.yaml")[1][0])
+
+
+def test_a_finding_is_waived_for_all_whom_it_blames(tmp_path: Path) -> None:
+    """A finding becomes information where waivers cover everybody whom it blames, and stays as it is where one is not."""
+    day = date(2027, 1, 1)
+    found = Finding(
+        "r/j", "c", "r", "critical", 0.8, "Down", "s", Culprit("port", (), ("a",), ("p1", "p2")), None, None, (), "", ()
+    )
+    one, two = (Waiver("r", target, day, "known") for target in ("p1", "p2"))
+
+    assert ("info", "Down (waived until 2027-01-01: known)") == (
+        (accepted := waived(found, [one, two], day)).severity,
+        accepted.title,
+    )
+    assert found is waived(found, [one], day)
+    assert found is waived(found, [one, two], date(2027, 1, 2))
+    assert found is waived(found, [Waiver("other", "*", day, "known")], day)
+    assert "info" == waived(replace(found, culprit=None), [Waiver("r", "*", day, "known")], day).severity

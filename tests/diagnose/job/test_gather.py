@@ -41,7 +41,7 @@ def test_host_without_a_report_still_counts(folder: JobFolder) -> None:
     line = {"event": "raised", "unix": 1.0, "finding": FINDING}
     (folder.path / "b" / "findings.ndjson").write_bytes(b"broken\n" + msgspec.json.encode(line) + b"\n{\n")
 
-    report = gather(folder)
+    report = gather(folder, {})
 
     assert {"x", "input_bound"} == {finding.rule for finding in report.findings}
     assert ["host b"] == [gap.what for gap in report.unknown]
@@ -58,7 +58,7 @@ def test_evidence_that_is_not_there_is_dropped(folder: JobFolder) -> None:
     )
     leave(folder, "b", replace(FINDING, evidence=made_up))
 
-    (finding,) = gather(folder).findings
+    (finding,) = gather(folder, {}).findings
 
     assert made_up[:1] == finding.evidence
 
@@ -76,7 +76,7 @@ def test_evidence_in_a_huge_log_is_kept(folder: JobFolder) -> None:
     )
     leave(folder, "b", replace(FINDING, evidence=(*true, replace(true[1], line=2 + 70 * 1024))))
 
-    (finding,) = gather(folder).findings
+    (finding,) = gather(folder, {}).findings
 
     assert true == finding.evidence
 
@@ -94,7 +94,7 @@ def test_impossible_values_are_refused(folder: JobFolder, change: dict[str, Seve
     """A report with values that ours cannot have is not used, and that is told."""
     leave(folder, "b", replace(FINDING, **change))  # type: ignore[arg-type]
 
-    report = gather(folder)
+    report = gather(folder, {})
 
     assert () == report.findings
     assert any("not a report" in gap.reason for gap in report.unknown)

@@ -104,5 +104,5 @@ def test_copies_tell_of_the_ranks_of_a_host_without_a_report(
     keeper.copy(tmp_path / "job" / "a" / "records")
 
     assert [(1, 2, "training")] == [
-        (row.rank, row.steps, row.state) for row in gather(JobFolder(tmp_path / "job")).ranks
+        (row.rank, row.steps, row.state) for row in gather(JobFolder(tmp_path / "job"), {}).ranks
     ]

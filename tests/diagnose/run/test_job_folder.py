@@ -137,13 +137,19 @@ def findings(*entries: dict[str, Any]) -> str:
 
 
 def test_findings_are_said_on_stderr(aidiag: Aidiag) -> None:
-    """Warnings and notes of the sidecar appear with the prefix, made safe; what is only for information does not."""
+    """Warnings and notes of the sidecar appear with the prefix, made safe, and again in one line when they
+    become worse; what is only for information does not."""
     aidiag.environ["STAND_IN_FINDINGS"] = (
         findings(
             {"event": "note", "unix": 1, "text": "attached 2 of 2 ranks"},
             {"event": "raised", "unix": 2, "finding": FINDING},
             {"event": "raised", "unix": 3, "finding": {**FINDING, "severity": "info", "summary": "not shown"}},
             {"event": "raised", "unix": 3, "finding": {**FINDING, "explained_by": "x", "summary": "not shown"}},
+            {
+                "event": "changed",
+                "unix": 4,
+                "finding": {**FINDING, "severity": "critical", "summary": "ranks 0-7 wait"},
+            },
             {"event": "cleared", "unix": 4, "finding": FINDING},
         )
         + "broken\n[]\n{}\n"
@@ -155,6 +161,7 @@ def test_findings_are_said_on_stderr(aidiag: Aidiag) -> None:
         "aidiag: warning: Input bound: rank 0 waits 70 % of the step [input_bound]",
         r"aidiag:   why: one worker\x1b[2J",
         "aidiag:   do: use more workers (num_workers=8)",
+        "aidiag: now critical: Input bound: ranks 0-7 wait [input_bound]",
         "aidiag: over: rank 0 waits 70 % of the step",
     ]
 

@@ -73,6 +73,7 @@ def full_snapshot() -> Snapshot:
         severities={"input_bound": "warning", "rdma_port_down": "critical", "straggler": "warning"},
         undecided=frozenset({"straggler"}),
         job=JobFacts("j"),
+        left_out=7,
         ready=True,
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 
@@ -15,10 +15,14 @@ from aidiag.collectors.subject import host, rank
 from aidiag.diagnose.job.folder import HostFolder
 from aidiag.diagnose.job.ledger import Change
 from aidiag.diagnose.report.model import Unknown
+from aidiag.diagnose.sidecar import loop
 from aidiag.diagnose.sidecar.folder_output import FolderOutput
 from aidiag.diagnose.sidecar.loop import Sidecar
 from aidiag.diagnose.sidecar.snapshot import Snapshot
+from aidiag.rules import window
+from aidiag.rules.causes import Links, arrange
 from aidiag.rules.engine import Tracker
+from aidiag.rules.finding import Finding
 from aidiag.rules.loader import load_rules
 from aidiag.rules.waivers import Waiver
 
@@ -209,3 +213,35 @@ def test_gaps_and_health_are_told(tmp_path: Path) -> None:
     assert sidecar.alive()
     clock.now += 120.0
     assert not sidecar.alive()
+
+
+def test_nothing_is_arranged_while_nothing_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Roots and consequences are worked out when findings come, change or go, and not in every tick."""
+    sidecar, source, clock, _ = make(tmp_path)
+    times: list[float] = []
+
+    def counted(findings: Iterable[Finding], links: Mapping[str, Links]) -> tuple[list[Finding], list[Finding]]:
+        times.append(clock.now)
+        return arrange(findings, links)
+
+    monkeypatch.setattr(loop, "arrange", counted)
+    for value in (1e6, 1e6, 1e6, 1e12, 1e12):
+        source.waiting = [memory(value, clock.now)]
+        sidecar.tick()
+        clock.now += 5.0
+
+    assert [1_000.0, 1_015.0] == times
+
+
+def test_what_is_too_much_to_judge_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Readings for which there is no room are counted and told as not seen; of a signal that nobody knows nothing is lost."""
+    monkeypatch.setattr(window, "LARGEST_SERIES", 3)
+    sidecar, source, clock, _ = make(tmp_path)
+    source.waiting = [memory(1e12, clock.now, name) for name in "abcde"]
+    source.waiting.append(Sample("of_a_newer_version", host("b"), 1.0, clock.now))
+    shot = sidecar.tick()
+
+    assert 2 == shot.left_out
+    (told,) = [gap for gap in shot.unknown if gap.what == "observations"]
+    assert "2 of host_memory_available_bytes were never judged" in told.reason
+    assert "newer" not in told.reason
