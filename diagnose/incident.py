@@ -85,6 +85,7 @@ def diagnose_logs(
             Unknown("findings", f"{len(findings) - FINDINGS_CAP} further ones are left out", "diagnose fewer logs")
         )
         findings = findings[:FINDINGS_CAP]
+    gaps += [Unknown(gap.what, gap.reason, "diagnose fewer logs") for gap in window.left_out()]
     links = links_of(rules)
     roots, consequences = arrange(findings, links)
     gaps += questions(roots, links, language)
