@@ -30,9 +30,11 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """A signal that should be here and could not be read: why, and what would make it visible.
+    """A signal that should be here and could not be read, or a kind of event that cannot be seen: why, and what would
+    make it visible.
 
-    `expected` is False where the thing itself is not there (no GPU in this host), so that nothing is amiss.
+    That of an event kind has the label `collector`, so that a success of the same collector ends it. `expected` is False where the thing itself is not there (no GPU in this host), so that nothing is amiss. `time` is
+    in seconds of the collecting clock; None stands for the moment in which it is told.
     """
 
     signal: str
@@ -41,6 +43,7 @@ class Absent:
     remedy: str = ""
     labels: Labels = ()
     expected: bool = True
+    time: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

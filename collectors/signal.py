@@ -7,7 +7,7 @@ dashboard tests. Units are Prometheus base units (prometheus.io/docs/practices/n
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from aidiag.collectors.subject import SUBJECT_KINDS, SubjectKind
@@ -59,13 +59,19 @@ class DuplicateNameError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """All signals and event kinds, by name."""
+    """All signals and event kinds, by name. `watches` are the event kinds that each collector looks for."""
 
     signals: Mapping[str, Signal]
     events: Mapping[str, EventKind]
+    watches: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, signals: Iterable[Signal], events: Iterable[EventKind] = ()) -> Registry:
+    def of(
+        cls,
+        signals: Iterable[Signal],
+        events: Iterable[EventKind] = (),
+        watches: Mapping[str, tuple[str, ...]] | None = None,
+    ) -> Registry:
         """Collect declarations. Raises DuplicateNameError when one name has two meanings.
 
         An event kind may be declared by several collectors that see the same thing happen (the kernel's own log, and
@@ -87,4 +93,4 @@ class Registry:
         both = sorted(by_name.keys() & kinds.keys())
         if both:
             raise DuplicateNameError(f"{both[0]} is both a signal and an event kind")
-        return cls(by_name, kinds)
+        return cls(by_name, kinds, watches or {})

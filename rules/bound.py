@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from aidiag.collectors.observation import Event
 from aidiag.collectors.subject import Subject
+from aidiag.rules.answers import AGAIN_SECONDS, SETTLED_SECONDS, Answer, Answers
 from aidiag.rules.expression.evaluation import Closure, Evaluation, Frame
 from aidiag.rules.expression.program import Program
 from aidiag.rules.expression.tree import Expression, Name, Read, walk
@@ -17,9 +19,6 @@ from aidiag.rules.undecided import Gap, Undecided
 from aidiag.rules.window import Window
 
 MOST_UNSEEN = 4_096
-_MOST_DECIDED = 4_096
-_LATE_SECONDS = 10.0
-"""What is known about the time of an event this long after it does not change any more."""
 
 
 class BoundRule:
@@ -40,7 +39,7 @@ class BoundRule:
         self._apart = [read.signal for read in program.reads if (rule.each, None) in read.labels]
         self._generation = -1
         self._instances: list[tuple[Subject | None, str | None]] = []
-        self._decided: dict[int, tuple[Event, bool]] = {}
+        self._answers = Answers()
 
     def signals(self) -> list[str]:
         """The signals that the rule reads."""
@@ -108,27 +107,33 @@ class BoundRule:
         for kind in self.rule.events:
             for subject, run in self._window.events(kind).items():
                 by_subject.setdefault(subject, []).extend(run)
-        if not by_subject:
-            return list(self._unseeable())
-        return [self._judge_subject(subject, events, now) for subject, events in by_subject.items()]
+        self._answers.begin()
+        judged = [self._judge_subject(subject, events, now) for subject, events in by_subject.items()]
+        return judged if self._window.sees_all(self.rule.events) else [*judged, *self._unseeable(by_subject)]
 
-    def _unseeable(self) -> Iterator[Judgement]:
-        for kind in self.rule.events:
-            for absent in self._window.absences(kind):
+    def _unseeable(self, told: Iterable[Subject | None]) -> Iterator[Judgement]:
+        """Undecided for each place where a collector cannot see such events, and from which none was told."""
+        rule, window = self.rule, self._window
+        gaps: dict[Subject, list[Gap]] = {}
+        for kind in rule.events:
+            for absent in window.absences(kind):
                 gap = Gap(kind, absent.reason, absent.remedy, absent.expected)
-                yield Judgement(self.rule, absent.subject, "undecided", None, (gap,))
+                gaps.setdefault(absent.subject, []).append(gap)
+        seen = {place for subject in told if subject for place in (subject, window.related(subject, "host"))}
+        for place, missing in gaps.items():
+            if place not in seen:
+                yield Judgement(rule, place, "undecided", None, tuple(dict.fromkeys(missing)))
 
     def _judge_subject(self, subject: Subject | None, events: list[Event], now: float) -> Judgement:
         hits: list[Event] = []
-        gaps: tuple[Gap, ...] = ()
+        gaps: list[Gap] = []
         for event in sorted(events, key=self._order):
-            try:
-                if self._holds(subject, event, now):
-                    hits.append(event)
-            except Undecided as reason:
-                gaps += reason.gaps
+            answer = self._answer(subject, event, now)
+            if answer.truth:
+                hits.append(event)
+            gaps += answer.gaps
         if hits and not self._is_over(subject, now):
-            firing = self._firing(self._event_frame(subject, hits[0], now))
+            firing = self._fires_for(subject, hits[0], now)
             return firing._replace(events=tuple(hits), since=self._window.time_of(hits[0]))
         if gaps and not hits:
             return Judgement(self.rule, subject, "undecided", None, tuple(dict.fromkeys(gaps)))
@@ -139,26 +144,43 @@ class BoundRule:
         return (float("inf") if time is None else time, event.order)
 
     def _event_frame(self, subject: Subject | None, event: Event, now: float) -> Frame:
-        """The frame of an event: some seconds after it, when its traces have been collected, or now if that is sooner."""
+        """The frame of an event: some seconds after it, when its traces have been collected, or now if that is sooner.
+
+        The moment is a whole second, so that what is asked of all ranks is found once for those that fail together.
+        """
         time = self._window.time_of(event)
-        moment = now if time is None else min(now, time + self.rule.settle_seconds)
+        moment = now if time is None else min(now, math.ceil(time + self.rule.settle_seconds))
         frame = Frame(self._evaluation.past().at(moment), subject, None)
         frame.lets = self._program.blank_lets[:]
         frame.event = event
         return frame
 
-    def _holds(self, subject: Subject | None, event: Event, now: float) -> bool:
-        """Whether an event fulfils the condition. Once its traces are in, the answer stays."""
-        kept = self._decided.get(id(event))
-        if kept is not None and kept[0] is event:
-            return kept[1]
-        truth = bool(self._when(self._event_frame(subject, event, now)))
+    def _settled(self, event: Event, now: float) -> bool:
         time = self._window.time_of(event)
-        if time is not None and now > time + self.rule.settle_seconds + _LATE_SECONDS:
-            if len(self._decided) > _MOST_DECIDED:
-                self._decided.clear()
-            self._decided[id(event)] = (event, truth)
-        return truth
+        return time is not None and now > time + self.rule.settle_seconds + SETTLED_SECONDS
+
+    def _answer(self, subject: Subject | None, event: Event, now: float) -> Answer:
+        """Whether an event fulfils the condition."""
+        settled = self._settled(event, now)
+        answer = self._answers.of(event, now) if settled else None
+        if answer is None:
+            try:
+                answer = Answer(event, bool(self._when(self._event_frame(subject, event, now))), (), now)
+            except Undecided as reason:
+                answer = Answer(event, None, reason.gaps, now)
+        if settled:
+            self._answers.keep(answer)
+        return answer
+
+    def _fires_for(self, subject: Subject | None, event: Event, now: float) -> Judgement:
+        """The judgement that an event which fulfils the condition makes it fire."""
+        answer = self._answers.of(event, now) if self._settled(event, now) else None
+        if answer is not None and answer.firing is not None and 0 <= now - answer.at < AGAIN_SECONDS:
+            return answer.firing
+        firing = self._firing(self._event_frame(subject, event, now))
+        if answer is not None:
+            self._answers.keep(answer._replace(firing=firing, at=now))
+        return firing
 
     def _is_over(self, subject: Subject | None, now: float) -> bool:
         try:

@@ -16,8 +16,8 @@ __all__ = ["Judgement", "Tracker", "judge"]
 def judge(rules: Iterable[Rule], window: Window, now: float) -> list[Judgement]:
     """What each rule says about each of its subjects at `now`, in seconds of the window's time base.
 
-    A rule with `events:` speaks only of subjects of such events, or, where nobody can see those events, of the subject
-    that their absence was reported for.
+    A rule with `events:` speaks only of the subjects of such events, and of those for which a collector has said that it
+    cannot see such events there.
     """
     found: list[Judgement] = []
     for rule in rules:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from aidiag.collectors.observation import Absent, Event, Labels, Observation, Sample
 from aidiag.collectors.signal import Registry
-from aidiag.collectors.subject import Subject, SubjectKind, host
+from aidiag.collectors.subject import Subject, SubjectKind
+from aidiag.rules.history.absences import Absences
 from aidiag.rules.history.counter import Counter
 from aidiag.rules.history.events import EventLog, Run
 from aidiag.rules.history.relations import Relations
 from aidiag.rules.history.series import Gauge, Series
+from aidiag.rules.history.watches import SUCCESS, Watches
 from aidiag.rules.undecided import Undecided, undecided
 
 HORIZON_SECONDS = 900.0
@@ -41,14 +44,18 @@ class Window:
         self.version = 0
         self.generation = 0
         self.dropped: dict[str, int] = {}
+        """How many observations of a signal or event kind were left out: not declared, or too many at once."""
         self.kept: dict[str, Any] = {}
         """What the engine keeps for this window from one judgement to the next: compiled rules by their id."""
         self._horizon, self._event_horizon = horizon_seconds, event_horizon_seconds
         self._series: dict[tuple[str, Subject, Labels], Series[Any]] = {}
         self._by_subject: dict[tuple[str, Subject], list[Series[Any]]] = {}
-        self._absent: dict[str, dict[tuple[Subject, Labels], Absent]] = {}
+        self._absences = Absences(horizon_seconds)
+        self._watches = Watches(registry.watches)
         self._events: dict[str, EventLog] = {}
         self._relations = Relations()
+        self._newest: float | None = None
+        self._sweep_at = _SWEEP_EVERY
 
     # taking in
 
@@ -61,15 +68,20 @@ class Window:
                 series = self._new_series(observation)
                 if series is None:
                     return
-            if observation.signal in self._absent:
-                self._no_longer_absent(observation)
-            series.add(observation.time, observation.value)
-            if self.version % _SWEEP_EVERY == 0:
-                self.forget(observation.time)
+            time = observation.time
+            if self._newest is None or time > self._newest:
+                self._newest = time
+            if observation.signal in self._absences.said:
+                self._absences.end(observation)
+            if observation.signal == SUCCESS:
+                self._look(observation)
+            series.add(time, observation.value)
         elif isinstance(observation, Event):
             self._add_event(observation)
         else:
             self._add_absent(observation)
+        if self.version >= self._sweep_at and self._newest is not None:
+            self.forget(self._newest)
 
     def add_all(self, observations: Iterable[Observation]) -> None:
         """Take observations in the order of their time."""
@@ -79,7 +91,7 @@ class Window:
     def _new_series(self, sample: Sample) -> Series[Any] | None:
         signal = self.registry.signals.get(sample.signal)
         if signal is None or len(self._series) >= LARGEST_SERIES:
-            self.dropped[sample.signal] = self.dropped.get(sample.signal, 0) + 1
+            self._drop(sample.signal)
             return None
         kind: Callable[..., Series[Any]] = Counter if signal.type == "counter" else Gauge
         series = kind(signal, sample.subject, sample.labels, self._horizon)
@@ -93,28 +105,28 @@ class Window:
 
     def _add_event(self, event: Event) -> None:
         if event.kind not in self.registry.events:
-            self.dropped[event.kind] = self.dropped.get(event.kind, 0) + 1
+            self._drop(event.kind)
             return
         subject = event.subject and self._relations.resolved(event.subject)
-        if subject is not None:
+        if not self._events.setdefault(event.kind, EventLog()).add(event, subject, self._newest):
+            self._drop(event.kind)
+        elif subject is not None:
             self._see(subject)
-        self._events.setdefault(event.kind, EventLog()).add(event, subject)
 
     def _add_absent(self, absent: Absent) -> None:
         if absent.signal not in self.registry.signals and absent.signal not in self.registry.events:
-            self.dropped[absent.signal] = self.dropped.get(absent.signal, 0) + 1
+            self._drop(absent.signal)
             return
-        self._absent.setdefault(absent.signal, {})[absent.subject, absent.labels] = absent
+        self._absences.add(absent, self._newest)
         self._see(absent.subject)
 
-    def _no_longer_absent(self, sample: Sample) -> None:
-        """Forget what was said about this signal of this subject, or of its whole host."""
-        absent = self._absent[sample.signal]
-        for place in (sample.subject, host(sample.subject.host)):
-            absent.pop((place, sample.labels), None)
-            absent.pop((place, ()), None)
-        if not absent:
-            del self._absent[sample.signal]
+    def _look(self, success: Sample) -> None:
+        for kind in self._watches.look(success):
+            if kind in self._absences.said:
+                self._absences.end(replace(success, signal=kind))
+
+    def _drop(self, name: str) -> None:
+        self.dropped[name] = self.dropped.get(name, 0) + 1
 
     def _see(self, subject: Subject) -> None:
         if self._relations.knows(subject):
@@ -129,7 +141,9 @@ class Window:
         self.generation += 1
 
     def forget(self, now: float) -> None:
-        """Drop the series and subjects that nothing has been heard of for the horizon, and old events."""
+        """Drop the series, absences and subjects that nothing has been heard of for the horizon, and old events."""
+        self._sweep_at = self.version + _SWEEP_EVERY
+        before = len(self._series)
         for key, series in list(self._series.items()):
             if series.times and now - series.times[-1] > self._horizon + series.max_age:
                 del self._series[key]
@@ -137,11 +151,15 @@ class Window:
                 same.remove(series)
                 if not same:
                     del self._by_subject[key[:2]]
+        gone = before - len(self._series) + self._absences.forget(now)
+        self._watches.forget(now)
         if self._event_horizon is not None:
-            for log in self._events.values():
-                log.forget_before(now - self._event_horizon)
+            oldest = now - self._event_horizon
+            gone += sum(log.forget_before(oldest, self.time_of) for log in self._events.values())
+        if not gone:
+            return
         living: dict[Subject, None] = dict.fromkeys(subject for _, subject in self._by_subject)
-        living.update(dict.fromkeys(subject for absent in self._absent.values() for subject, _ in absent))
+        living.update(dict.fromkeys(self._absences.subjects()))
         for log in self._events.values():
             living.update(dict.fromkeys(subject for subject in log.runs if subject is not None))
         self._relations.rebuild(living)
@@ -167,28 +185,37 @@ class Window:
 
     def absence(self, signal: str, subject: Subject | None, labels: Labels = ()) -> Absent | None:
         """What a collector said about the absence of a signal."""
-        absent = self._absent.get(signal)
-        if not absent:
+        if signal not in self._absences.said:
             return None
         if subject is None:
-            return next(iter(absent.values()))
+            return next(self._absences.of(signal), None)
         for place in (subject, self.related(subject, "host"), self.related(subject, "job")):
-            if place is None:
-                continue
-            found = absent.get((place, labels)) or absent.get((place, ()))
-            found = found or next((one for (subject, _), one in absent.items() if subject == place), None)
+            found = place and self._absences.about(signal, place, labels)
             if found:
                 return found
-        return None if subject.host else next(iter(absent.values()))
+        return None if subject.host else next(self._absences.of(signal), None)
+
+    def sees_all(self, kinds: Collection[str]) -> bool:
+        """Whether nobody has said that such signals or events cannot be seen somewhere."""
+        return self._absences.said.keys().isdisjoint(kinds)
 
     def absences(self, signal: str) -> Iterator[Absent]:
         """Everything that collectors said about the absence of a signal."""
-        return iter(self._absent.get(signal, {}).values())
+        return self._absences.of(signal)
+
+    def watching(self, kind: str, now: float) -> Iterator[Subject]:
+        """The hosts on which a collector has lately looked for events of a kind."""
+        return self._watches.hosts(kind, now)
 
     def events(self, kind: str) -> dict[Subject | None, Run]:
         """The events of a kind by subject."""
         log = self._events.get(kind)
         return log.runs if log else {}
+
+    def events_of(self, kind: str, subject: Subject) -> Iterable[Run]:
+        """The events of a kind that happened to a subject, to what it belongs to or uses, or to what it holds."""
+        log = self._events.get(kind)
+        return log.concerning(subject, self._relations) if log else ()
 
     def time_of(self, event: Event) -> float | None:
         """When an event happened, in seconds of the time base."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from aidiag.collectors.observation import Event, Labels
@@ -19,6 +20,9 @@ Value: TypeAlias = float | bool | str
 Closure: TypeAlias = "Callable[[Frame], Any]"
 
 UNSET: Any = object()
+GROUP_EACH_SECOND = 256
+"""A group of up to so many members is asked for at each second of the past."""
+_MOST_KEPT = 65_536
 
 
 class History(Protocol):
@@ -38,6 +42,9 @@ class History(Protocol):
 
     def events(self, kind: str) -> dict[Subject | None, Run]:
         """The events of a kind by subject."""
+
+    def events_of(self, kind: str, subject: Subject) -> Iterable[Run]:
+        """The events of a kind that concern a subject."""
 
     def time_of(self, event: Event) -> float | None:
         """When an event happened."""
@@ -108,10 +115,12 @@ class Evaluation:
         self.now = 0.0
         self.epoch = 0
         self.groups: dict[Any, Any] = {}
+        """What group functions have found, by function, group and moment, while the history stays as it is."""
         self._stamp: tuple[float, int] | None = None
         self._generation = -1
         self._frames: dict[tuple[Subject | None, str | None], Frame] = {}
         self._past: Evaluation | None = None
+        self._present: Evaluation | None = None
 
     def at(self, now: float) -> Evaluation:
         """Turn to a moment."""
@@ -120,10 +129,11 @@ class Evaluation:
             self._generation = history.generation
             self._frames.clear()
         if self._stamp != (now, history.version):
+            if self._stamp is None or self._stamp[1] != history.version or len(self.groups) > _MOST_KEPT:
+                self.groups.clear()
             self._stamp = (now, history.version)
             self.now = now
             self.epoch += 1
-            self.groups.clear()
         return self
 
     def frame(self, subject: Subject | None, binding: str | None = None) -> Frame:
@@ -140,7 +150,18 @@ class Evaluation:
         """The same program and history, free to turn to other moments."""
         if self._past is None:
             self._past = Evaluation(self.program, self.history)
+            self._past._present = self._present or self
         return self._past
+
+    def for_group(self, members: int) -> Evaluation:
+        """Where to ask for a group of so many members. Of a past in which something happened each second a large group is
+        asked for at fewer moments, a little later, so that the work grows with its members and not with their square.
+        """
+        grain_seconds = -(-members // GROUP_EACH_SECOND)
+        if self._present is None or grain_seconds <= 1:
+            return self
+        moment = min(self._present.now, math.ceil(self.now / grain_seconds) * grain_seconds)
+        return self if moment == self.now else self.past().at(moment)
 
 
 def unattributed(what: str) -> Undecided:

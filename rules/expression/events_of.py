@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from aidiag.collectors.observation import Event
-from aidiag.collectors.subject import Subject
 from aidiag.rules.expression.evaluation import Closure, Frame, unattributed
 from aidiag.rules.expression.tree import OfEvent
+from aidiag.rules.history.events import Run
 from aidiag.rules.undecided import undecided
 
 
@@ -59,25 +59,26 @@ def _events(frame: Frame, kind: str, window: Closure | None) -> Iterator[tuple[E
     """The events of a kind that concern the frame's subject. Raises Undecided where only unattributed ones are left."""
     history, now = frame.evaluation.history, frame.evaluation.now
     start = now - window(frame) if window is not None else float("-inf")
-    found = nameless = False
-    for subject, run in history.events(kind).items():
-        for event in run:
-            time = history.time_of(event)
-            if time is not None and not start <= time <= now:
-                continue
-            if subject is None or frame.subject is None:
-                nameless = True
-            elif _concerns(frame, subject):
-                found = True
-                yield event, time
-    if nameless and not found:
+
+    def timely(runs: Iterable[Run]) -> Iterator[tuple[Event, float | None]]:
+        for run in runs:
+            for event in run:
+                time = history.time_of(event)
+                if time is None or start <= time <= now:
+                    yield event, time
+
+    every = history.events(kind)
+    if not every:
+        return
+    if frame.subject is None:
+        nameless: Iterable[Run] = every.values()
+    else:
+        found = False
+        for found_one in timely(history.events_of(kind, frame.subject)):
+            found = True
+            yield found_one
+        if found:
+            return
+        nameless = [every[None]] if None in every else ()
+    if any(True for _ in timely(nameless)):
         raise unattributed(kind)
-
-
-def _concerns(frame: Frame, subject: Subject) -> bool:
-    """Whether what happened to `subject` happened to the frame's subject, or to what it belongs to or what it holds."""
-    own = frame.subject
-    if own is None or own == subject:
-        return own is not None
-    related = frame.evaluation.history.related
-    return related(own, subject.kind) == subject or (own.kind in ("host", "job") and related(subject, own.kind) == own)

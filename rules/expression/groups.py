@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from aidiag.collectors.subject import Subject
-from aidiag.rules.expression.evaluation import Closure, Frame
+from aidiag.rules.expression.evaluation import Closure, Evaluation, Frame
 from aidiag.rules.expression.tree import Group
 from aidiag.rules.undecided import Gap, Undecided, undecided, without
 
@@ -21,24 +21,32 @@ def closure(node: Group, value: Closure, where: Closure | None) -> Closure:
         root = frame.subject and evaluation.history.related(frame.subject, node.within)
         if root is None:
             raise undecided(node.function, f"{frame.subject or 'it'} belongs to no {node.within} that is known")
-        kept = evaluation.groups.get((key, root, frame.binding))
+        kept = evaluation.groups.get((key, root, frame.binding, evaluation.now))
         if kept is None:
-            try:
-                kept = _found(frame, root)
-            except Undecided as reason:
-                kept = reason
-            evaluation.groups[key, root, frame.binding] = kept
+            kept = _looked_up(evaluation, root, frame.binding)
         if kept.__class__ is Undecided:
             raise kept.with_traceback(None)
         return kept
 
-    def _found(frame: Frame, root: Subject) -> Any:
-        evaluation = frame.evaluation
+    def _looked_up(evaluation: Evaluation, root: Subject, binding: str | None) -> Any:
+        everyone = evaluation.history.members(node.scope, root)
+        then = evaluation.for_group(len(everyone))
+        kept = None if then is evaluation else then.groups.get((key, root, binding, then.now))
+        if kept is None:
+            try:
+                kept = _found(then, everyone, root, binding)
+            except Undecided as reason:
+                kept = reason
+        for one in (evaluation, then):
+            one.groups[key, root, binding, one.now] = kept
+        return kept
+
+    def _found(evaluation: Evaluation, everyone: Sequence[Subject], root: Subject, binding: str | None) -> Any:
         members: list[Subject] = []
         values: list[Any] = []
-        gaps: tuple[Gap, ...] = ()
-        for member in evaluation.history.members(node.scope, root):
-            at_member = evaluation.frame(member, frame.binding)
+        gaps: list[Gap] = []
+        for member in everyone:
+            at_member = evaluation.frame(member, binding)
             try:
                 if where is None or where(at_member):
                     values.append(value(at_member))

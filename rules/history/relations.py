@@ -14,6 +14,9 @@ class Relations:
         self._subjects: dict[SubjectKind, dict[Subject, None]] = {}
         self._gpus: dict[Subject, Subject] = {}
         self._ranks: dict[tuple[str, str], Subject] = {}
+        self._numbered: dict[str, list[Subject]] = {}
+        self._placed: dict[tuple[SubjectKind, str], dict[Subject, None]] = {}
+        self._ranks_of: dict[str, dict[Subject, None]] = {}
         self._hosts: dict[str, dict[str, None]] = {}
         self._jobs: dict[str, dict[str, None]] = {}
 
@@ -31,7 +34,12 @@ class Relations:
         if subject in known:
             return False
         known[subject] = None
+        self._placed.setdefault((subject.kind, subject.host), {})[subject] = None
+        if subject.kind == "rank":
+            self._ranks_of.setdefault(subject.job, {})[subject] = None
         if subject.kind == "rank" and subject.host:
+            if (subject.job, subject.name) not in self._ranks:
+                self._numbered.setdefault(subject.name, []).append(subject)
             self._ranks[subject.job, subject.name] = subject
             self._hosts.setdefault(subject.job, {})[subject.host] = None
             self._jobs.setdefault(subject.host, {})[subject.job] = None
@@ -44,6 +52,8 @@ class Relations:
     def discard(self, subject: Subject) -> None:
         """Forget a subject that has turned out to be another one."""
         self._subjects.get(subject.kind, {}).pop(subject, None)
+        self._placed.get((subject.kind, subject.host), {}).pop(subject, None)
+        self._ranks_of.get(subject.job, {}).pop(subject, None)
 
     def rebuild(self, subjects: Iterable[Subject]) -> None:
         """Know these subjects and what they belong to, and no others."""
@@ -64,8 +74,8 @@ class Relations:
             return subject
         found = self._ranks.get((subject.job, subject.name))
         if found is None and not subject.job:
-            same = [rank for (_, name), rank in self._ranks.items() if name == subject.name]
-            found = same[0] if len(same) == 1 else None
+            same = self._numbered.get(subject.name, [])
+            found = self._ranks[same[0].job, same[0].name] if len(same) == 1 else None
         return found or subject
 
     def related(self, subject: Subject, kind: SubjectKind) -> Subject | None:
@@ -87,10 +97,13 @@ class Relations:
 
     def members(self, kind: SubjectKind, root: Subject) -> list[Subject]:
         """The subjects of `kind` on a host or in a job."""
-        known = self._subjects.get(kind, {})
         if root.kind == "host":
-            return [subject for subject in known if subject.host == root.host]
+            return list(self._placed.get((kind, root.host), ()))
         if kind == "rank":
-            return [subject for subject in known if subject.job == root.job]
-        hosts = self._hosts.get(root.job, {})
-        return [subject for subject in known if subject.host in hosts or subject == root]
+            return list(self._ranks_of.get(root.job, ()))
+        found = [subject for name in self._hosts.get(root.job, {}) for subject in self._placed.get((kind, name), ())]
+        return [*found, root] if kind == root.kind and self.knows(root) else found
+
+    def hosts(self, root: Subject) -> list[str]:
+        """The names of the hosts that run ranks of a job, and of no other one."""
+        return [name for name in self._hosts.get(root.job, ()) if len(self._jobs[name]) == 1]

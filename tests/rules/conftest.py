@@ -60,7 +60,7 @@ def full_registry() -> Registry:
         for name, words in names.items():
             kinds.setdefault(name, EventKind(name, scope, "", (*words.split(), "message")))  # type: ignore[arg-type]
     signals = {SIGNAL.name: SIGNAL, **known.signals}
-    return Registry.of(signals.values(), kinds.values())
+    return Registry.of(signals.values(), kinds.values(), known.watches)
 
 
 @pytest.fixture(scope="session")
@@ -83,11 +83,13 @@ def small() -> Registry:
             Signal("load_ratio", "gauge", "ratio", "gpu", ""),
             Signal("mtu_bytes", "gauge", "bytes", "nic", ""),
             Signal("job_world_size", "gauge", "count", "job", ""),
+            Signal("collector_success", "gauge", "count", "host", "", labels=("collector",), max_age_seconds=120.0),
         ],
         [
             EventKind("crash", "rank", "", ("code", "text", "clean")),
             EventKind("kernel_line", "host", "", ("process",)),
         ],
+        {"kmsg": ("kernel_line",), "logs": ("crash", "kernel_line")},
     )
 
 

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import pytest
 
-from aidiag.collectors.observation import Absent, Observation, Sample, labels
+from aidiag.collectors.observation import Absent, Event, Observation, Sample, labels
 from aidiag.collectors.signal import Registry
 from aidiag.collectors.subject import gpu, host, nic, port
 from aidiag.rules.checks import Verdict, verdicts
 from aidiag.rules.loader import load_rules
+from aidiag.rules.loading.document import read_document
+from aidiag.rules.loading.rule_file import read_rule
 from aidiag.rules.window import Window
+
+if TYPE_CHECKING:
+    from tests.rules.conftest import World
 
 A = host("a")
 GIB = 1024.0**3
@@ -177,3 +183,62 @@ def test_a_skipped_target_beside_judged_ones_is_told(registry: Registry) -> None
     assert "ok" == found["ib-port-state", "mlx5_0:1"].status
     assert "skipped" == found["ib-port-state", "mlx5_1:1"].status
     assert ("ib-port-state", "node") not in found
+
+
+class TestEvents:
+    """Checks of what must not have happened."""
+
+    KMSG = labels(collector="kmsg")
+
+    def verdict(self, world: World, told: Iterable[Observation]) -> Verdict:
+        """The one verdict of a check that no process was killed for want of memory."""
+        text = (
+            b"id: killed\ncause: c\ncheck: no-kills\ntitle: t\nseverity: critical\nsummary: s\nwhy: w\n"
+            b"scope: host\nevents: [kernel_line]\nobserved: o\nexpected: e\nremedy: [{do: d}]"
+        )
+        rule, errors = read_rule(read_document("rule.yaml", text), world.registry)
+        assert rule is not None, errors
+        world.window.add_all(told)
+        [found] = verdicts([rule], world.window, 1.0)
+        return found
+
+    def test_what_was_looked_for_and_not_seen_is_ok(self, world: World) -> None:
+        """Where the collector saw its source and told of nothing, all is well."""
+        found = self.verdict(world, [Sample("collector_success", A, 1.0, 0.0, self.KMSG)])
+
+        assert ("ok", "node", "a") == (found.status, found.target, found.host)
+
+    def test_what_cannot_be_seen_is_unknown(self, world: World) -> None:
+        """Where the collector may not look, the check is unknown with its reason and remedy."""
+        told: list[Observation] = [
+            Absent("kernel_line", A, "/dev/kmsg: not permitted", "run as root", labels=self.KMSG),
+            Sample("collector_success", A, 0.0, 0.0, self.KMSG),
+            Sample("collector_success", A, 1.0, 0.0, labels(collector="logs")),
+        ]
+        found = self.verdict(world, told)
+
+        assert ("unknown", "kernel_line: /dev/kmsg: not permitted", "run as root") == (
+            found.status,
+            found.reason,
+            found.remedy,
+        )
+
+    def test_what_is_not_there_is_skipped(self, world: World) -> None:
+        """Where there is no such log at all, the check is skipped."""
+        told = Absent("kernel_line", A, "no kernel log in this container", labels=self.KMSG, expected=False)
+        found = self.verdict(world, [told])
+
+        assert ("skipped", "no kernel log in this container") == (found.status, found.reason)
+
+    def test_what_nobody_looked_for_is_unknown(self, world: World) -> None:
+        """Silence is no health: without a look there is no verdict."""
+        found = self.verdict(world, [])
+
+        assert ("unknown", "nothing has looked for kernel_line") == (found.status, found.reason)
+
+    def test_what_happened_is_told(self, world: World) -> None:
+        """An event is a fault, whatever else was looked for."""
+        told: list[Observation] = [Sample("collector_success", A, 1.0, 0.0, self.KMSG), Event("kernel_line", A, 0.5)]
+        found = self.verdict(world, told)
+
+        assert "critical" == found.status

@@ -6,12 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from aidiag.collectors.observation import Absent, Event, labels
-from aidiag.collectors.subject import Subject, host, job, rank
+from aidiag.collectors.observation import Absent, Event, Labels, labels
+from aidiag.collectors.subject import Subject, SubjectKind, host, job, rank
 from aidiag.rules.engine import judge
+from aidiag.rules.expression import evaluation
+from aidiag.rules.history.relations import Relations
 from aidiag.rules.loading.document import read_document
 from aidiag.rules.loading.rule_file import read_rule
 from aidiag.rules.model import Rule
+from aidiag.rules.undecided import Undecided
+from aidiag.rules.window import Window
 
 if TYPE_CHECKING:
     from tests.rules.conftest import World
@@ -150,6 +154,85 @@ class TestEvents:
         world.window.add(Absent("crash", host("a"), "the log is another user's"))
 
         assert {"a": "undecided"} == states(world, self.BODY, 10.0)
+
+    def test_events_that_can_be_seen_on_one_host_only(self, world: World) -> None:
+        """What was told of one host says nothing of another one, whose collector cannot see such events."""
+        world.window.add(Event("crash", R0, 10.0, {"code": 3}))
+        for name in ("a", "b"):
+            world.window.add(Absent("crash", host(name), "the log is another user's", "ask its owner"))
+        found = judge([rule(world, self.BODY)], world.window, 20.0)
+
+        assert [(R0, "firing"), (host("b"), "undecided")] == [(one.subject, one.state) for one in found]
+        assert ("crash", "the log is another user's", "ask its owner", True) == found[1].gaps[0]
+
+    def test_where_they_are_looked_for_they_have_not_happened(self, world: World) -> None:
+        """After a success of the collector the rule is undecided no longer."""
+        collector = labels(collector="logs")
+        world.window.add(Absent("crash", host("a"), "the log is another user's", labels=collector))
+        world.feed("collector_success", host("a"), [0.0, 1.0], labels=collector)
+
+        assert {} == states(world, self.BODY, 10.0)
+
+    def test_what_is_settled_is_not_asked_again(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Of ten thousand old events none is looked into at each tick, not even those that stay undecided for long."""
+        for number in range(10_000):
+            world.window.add(Event("crash", rank(number, host="a", job="j"), 10.0))
+        one = rule(world, "scope: rank\nevents: [crash]\nwhen: queue > 5")
+        asked: list[Subject | None] = []
+        missing = world.window.missing
+
+        def counted(signal: str, subject: Subject | None, labels: Labels = ()) -> Undecided:
+            asked.append(subject)
+            return missing(signal, subject, labels)
+
+        monkeypatch.setattr(world.window, "missing", counted)
+        judge([one], world.window, 100.0)
+        assert 10_000 == len(asked)
+
+        asked.clear()
+        assert {"undecided"} == {found.state for found in judge([one], world.window, 101.0)}
+        assert [] == asked
+
+    def test_what_comes_very_late_still_counts(self, world: World) -> None:
+        """An event that stays undecided is looked into again from time to time: a collector may be late."""
+        world.window.add(Event("crash", R0, 10.0))
+        body = "scope: rank\nevents: [crash]\nwhen: queue > 5"
+        one = rule(world, body)
+        assert ["undecided"] == [found.state for found in judge([one], world.window, 100.0)]
+
+        world.feed("queue", R0, [9.0] * 15)
+
+        assert ["firing"] == [found.state for found in judge([one], world.window, 115.0)]
+
+    @pytest.mark.parametrize(
+        "when", ["exists(kernel_line, 60s) or code == 3", "count_of(exists(crash)) > 0 and code == 3"]
+    )
+    def test_the_work_grows_with_the_events_not_with_their_square(
+        self, world: World, monkeypatch: pytest.MonkeyPatch, when: str
+    ) -> None:
+        """When twice as many ranks fail, one each second, about twice as much is looked at, groups of them included."""
+        monkeypatch.setattr(evaluation, "GROUP_EACH_SECOND", 16)
+        looks: list[Subject] = []
+        related = Relations.related
+
+        def counted(relations: Relations, subject: Subject, kind: SubjectKind) -> Subject | None:
+            looks.append(subject)
+            return related(relations, subject, kind)
+
+        monkeypatch.setattr(Relations, "related", counted)
+        looked_at = {}
+        for count in (200, 400):
+            window = Window(world.registry, unix_offset=0.0)
+            for number in range(count):
+                subject = rank(number, host=f"h{number // 8}", job="j")
+                window.add(Event("crash", subject, float(number), {"code": 3}))
+                window.add(Event("kernel_line", host(subject.host), float(number)))
+            looks.clear()
+            found = judge([rule(world, f"scope: rank\nevents: [crash]\nwhen: {when}")], window, 1_000.0)
+            assert [("firing", count)] == [(found[0].state, len(found))]
+            looked_at[count] = len(looks)
+
+        assert looked_at[400] < 2.5 * looked_at[200]
 
     def test_events_without_a_time(self, world: World) -> None:
         """An event of a log without times is judged by what is known, and has no `since`."""

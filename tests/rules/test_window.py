@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from aidiag.collectors.observation import Absent, Event, Sample, labels
 from aidiag.collectors.subject import Subject, gpu, host, job, rank
+from aidiag.rules.history import events
 from aidiag.rules.history.events import FIRST_KEPT, LAST_KEPT
 from aidiag.rules.window import Window
 
@@ -60,6 +63,51 @@ def test_a_reading_ends_an_absence(world: World) -> None:
 
     assert world.window.absence("load_ratio", gpu(0, host="a")) is None
     assert world.window.absence("queue", R0) is None
+
+
+def test_a_reading_of_the_job_ends_what_a_host_said(world: World) -> None:
+    """Where the collector of a host could not tell a figure of the job, and then could, it is absent no longer."""
+    world.feed("queue", R0, [1.0])
+    world.window.add(Absent("job_world_size", host("a"), "no record can be read"))
+    assert world.window.absence("job_world_size", job("j")) is not None
+
+    world.feed("job_world_size", job("j"), [2.0])
+
+    assert world.window.absence("job_world_size", job("j")) is None
+
+
+def test_a_success_ends_what_its_collector_could_not_see(world: World) -> None:
+    """When a collector sees its source again its events are absent no longer; another collector's success says nothing."""
+    kmsg, logs = labels(collector="kmsg"), labels(collector="logs")
+    world.window.add(Absent("kernel_line", host("a"), "not permitted", labels=kmsg))
+    world.feed("collector_success", host("a"), [1.0], labels=logs)
+    world.feed("collector_success", host("a"), [0.0], labels=kmsg)
+    world.feed("collector_success", host("b"), [1.0], labels=kmsg)
+    assert ["not permitted"] == [absent.reason for absent in world.window.absences("kernel_line")]
+
+    world.feed("collector_success", host("a"), [1.0], labels=kmsg)
+
+    assert [] == list(world.window.absences("kernel_line"))
+
+
+@pytest.mark.parametrize("with_samples", [True, False])
+def test_absences_are_forgotten(world: World, with_samples: bool) -> None:
+    """What no collector says any more goes after the horizon, with its subject; what it repeats stays."""
+    window = world.window
+    if with_samples:
+        world.feed("memory_bytes", host("a"), [1.0])
+    for number in range(100):
+        window.add(Absent("queue", rank(number, host="a", job="j"), "no record"))
+    window.forget(0.0)
+    window.forget(600.0)
+    assert 100 == len(window.subjects("rank"))
+
+    window.add(Absent("queue", R0, "no record", time=600.0))
+    window.forget(1_000.0)
+
+    assert [R0] == window.subjects("rank")
+    window.forget(1e9)
+    assert [] == [*window.subjects("rank"), *window.subjects("host"), *window.absences("queue")]
 
 
 def test_another_hosts_absence_is_not_ours(world: World) -> None:
@@ -118,6 +166,26 @@ def test_floods_of_subjects_are_bounded(world: World) -> None:
 
     assert 10 == len(world.window.subjects("rank"))
     assert {"queue": 40} == world.window.dropped
+
+
+def test_floods_of_events_are_bounded_and_told(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Events of more subjects than can be remembered are counted, and make nobody known."""
+    monkeypatch.setattr(events, "SUBJECTS_KEPT", 10)
+    for number in range(50):
+        world.window.add(Event("crash", rank(number, host="a", job="j"), 1.0))
+    world.window.add(Sample("nonsense", R0, 1.0, 0.0))
+
+    assert 10 == len(world.window.subjects("rank"))
+    assert {"crash": 40, "nonsense": 1} == world.window.dropped
+
+
+def test_the_whole_of_a_large_job_is_remembered(world: World) -> None:
+    """Of ten thousand ranks that fail none is left out."""
+    for number in range(10_000):
+        world.window.add(Event("crash", rank(number, host=f"h{number // 8}", job="j"), 1.0))
+
+    assert 10_000 == len(world.window.events("crash"))
+    assert {} == world.window.dropped
 
 
 def test_stated_times_are_turned_into_the_time_base(world: World) -> None:
