@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from math import ceil
 
-from aidiag.collectors.comm_split import CommSplit
+from aidiag.collectors.comm_split import COMM, LATE_PEER, WIRE, CommSplit
 from aidiag.collectors.launched_ranks import RankProcesses
 from aidiag.collectors.observation import Absent, Sample, labels
 from aidiag.collectors.records import FoundRecord
@@ -69,14 +69,15 @@ def _steps(record: Record, state: State, subject: Subject, now: float, split: Co
     yield Sample("steps_skipped_total", subject, float(state.steps_skipped), now)
     yield Sample("step_seconds_total", subject, state.step_seconds, now)
     yield Sample("batches_total", subject, float(state.batches), now)
-    late, wire = split.seconds((record.identity.job_id, record.identity.rank))
-    # Checkpoints and evaluations are always watched: where there has been none, the time is known to be zero.
-    for phase, seconds in {"checkpoint": 0.0, "evaluation": 0.0, **state.phase_seconds}.items():
-        if phase != "comm":
-            yield Sample("step_phase_seconds_total", subject, seconds, now, labels(phase=phase))
-    if "comm" in state.phase_seconds:
-        yield Sample("step_phase_seconds_total", subject, late, now, labels(phase="comm_late_peer"))
-        yield Sample("step_phase_seconds_total", subject, wire, now, labels(phase="comm_wire"))
+    # Checkpoints and evaluations are always watched: where there has been none, the time is known to be zero. So is
+    # the communication of a job of one rank.
+    communication = split.seconds((record.identity.job_id, record.identity.rank))
+    if not communication and record.identity.world_size == 1:
+        communication = {LATE_PEER: 0.0, WIRE: 0.0}
+    phases = {"checkpoint": 0.0, "evaluation": 0.0, **state.phase_seconds}
+    phases.pop(COMM, None)
+    for phase, seconds in {**phases, **communication}.items():
+        yield Sample("step_phase_seconds_total", subject, seconds, now, labels(phase=phase))
     if state.last_step_seconds is not None:
         yield Sample("step_last_seconds", subject, state.last_step_seconds, now)
     usual = sorted(step.seconds for step in record.steps if not step.first)

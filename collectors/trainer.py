@@ -46,7 +46,13 @@ SIGNALS: tuple[Signal, ...] = (
     Signal("steps_skipped_total", "counter", "count", "rank", "Optimizer steps that the gradient scaler skipped"),
     Signal("step_seconds_total", "counter", "seconds", "rank", "Wall time inside steps"),
     Signal(
-        "step_phase_seconds_total", "counter", "seconds", "rank", "Wall time inside steps by phase", labels=("phase",)
+        "step_phase_seconds_total",
+        "counter",
+        "seconds",
+        "rank",
+        "Wall time of steps by phase: data_wait, h2d, forward, backward, optimizer, checkpoint, evaluation, other; "
+        "communication is comm_late_peer and comm_wire where all ranks of the job are on this host, else comm",
+        labels=("phase",),
     ),
     Signal("step_last_seconds", "gauge", "seconds", "rank", "Wall time of the last step"),
     Signal("step_p99_seconds", "gauge", "seconds", "rank", "99th percentile of the recorded last steps"),

@@ -22,6 +22,7 @@ def record_report(path: Path) -> Report:
 def row_of(record: Record) -> RankRow:
     """Where a rank stood at its last sign of life."""
     identity, state = record.identity, record.state
+    communication = state.phase_seconds.get("comm", 0.0 if identity.world_size == 1 else None)
     done = state.steps + state.steps_skipped
     return RankRow(
         rank=identity.rank,
@@ -30,7 +31,7 @@ def row_of(record: Record) -> RankRow:
         phase=state.phase,
         steps=state.steps,
         step_seconds=state.step_seconds / done if done else None,
-        own_seconds=(state.step_seconds - state.phase_seconds.get("comm", 0.0)) / done if done else None,
+        own_seconds=(state.step_seconds - communication) / done if done and communication is not None else None,
         pid=identity.pid,
         last_seen=state.unix,
     )

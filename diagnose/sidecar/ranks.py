@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from aidiag.collectors.comm_split import COMM_PHASES
 from aidiag.collectors.observation import Labels, Sample
 from aidiag.collectors.subject import Subject
 from aidiag.diagnose.report.model import RankRow
@@ -26,7 +27,7 @@ def rank_rows(ranks: Mapping[Subject, Readings], unix_offset: float) -> tuple[Ra
 def _row(subject: Subject, readings: Readings, unix_offset: float) -> RankRow:
     steps = _number(readings, "steps_total")
     seconds = _number(readings, "step_seconds_total")
-    waits = [_number(readings, "step_phase_seconds_total", phase) or 0.0 for phase in ("comm_late_peer", "comm_wire")]
+    own = _own_seconds(readings, seconds)
     exit_code = _number(readings, "rank_exit_code")
     state, detail = _state(readings, exit_code)
     return RankRow(
@@ -36,10 +37,17 @@ def _row(subject: Subject, readings: Readings, unix_offset: float) -> RankRow:
         phase=_text(readings, "rank_phase"),
         steps=None if steps is None else int(steps),
         step_seconds=seconds / steps if steps and seconds is not None else None,
-        own_seconds=(seconds - sum(waits)) / steps if steps and seconds is not None else None,
+        own_seconds=own / steps if steps and own is not None else None,
         last_seen=_number(readings, "rank_heartbeat_timestamp_seconds"),
         detail=detail,
     )
+
+
+def _own_seconds(readings: Readings, seconds: float | None) -> float | None:
+    """Of `seconds` of steps those without communication; None where nobody has measured that."""
+    told = [_number(readings, "step_phase_seconds_total", phase) for phase in COMM_PHASES]
+    communication = [one for one in told if one is not None]
+    return seconds - sum(communication) if communication and seconds is not None else None
 
 
 def _state(readings: Readings, exit_code: float | None) -> tuple[str, str]:
