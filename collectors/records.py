@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from aidiag.collectors.namespaces import Namespaces
-from aidiag.collectors.record_folders import Folder, ShimFile, private_folders, usual_folders
+from aidiag.collectors.private_folders import PrivateFolders
+from aidiag.collectors.record_folders import Folder, ShimFile, usual_folders
 from aidiag.trainer_shim.model import Record, RecordError, StepRecord
 from aidiag.trainer_shim.owner import Owner
 from aidiag.trainer_shim.reader import RecordReader
@@ -77,6 +78,7 @@ class RecordFinder:
         self._folders = None if folders is None else tuple(map(str, folders))
         self._job, self._unix = job, unix
         self._namespaces = Namespaces(proc, clock)
+        self._private = PrivateFolders(proc, chosen=os.environ.get("AIDIAG_DIR"), clock=clock)
         self._open: dict[tuple[int, int], _Open] = {}
         self._passed_over: set[tuple[int, int]] = set()
 
@@ -94,6 +96,15 @@ class RecordFinder:
         self._passed_over &= present
         return [found for key in list(self._open) if (found := self._read(key)) is not None]
 
+    def content(self, found: FoundRecord) -> bytes:
+        """The bytes of a record that was found, for a copy, read from the file that is open: its path may lead through
+        a container that has ended. Raises RecordError where it is not open any more.
+        """
+        for entry in self._open.values():
+            if entry.file.path == found.path:
+                return entry.reader.content()
+        raise RecordError("unreadable", f"{found.path} is gone")
+
     def off_notes(self) -> list[OffNote]:
         """What shims left that switched themselves off and whose processes still live, as far as that can be told."""
         return [
@@ -108,25 +119,21 @@ class RecordFinder:
         for entry in self._open.values():
             entry.reader.close()
         self._open.clear()
+        self._private.close()
 
     def _look(self) -> Iterator[Folder]:
         """The folders that are there, each closed when the next one is asked for; one that cannot be read is none."""
-        for path, root in self._places():
+        for path in usual_folders() if self._folders is None else self._folders:
             try:
-                folder = Folder(path, root)
+                folder = Folder(path)
             except OSError:
                 continue
             with closing(folder):
                 yield folder
-
-    def _places(self) -> Iterator[tuple[str, str]]:
-        if self._folders is not None:
-            yield from ((path, "") for path in self._folders)
-            return
-        yield from ((path, "") for path in usual_folders())
-        for pid in self._namespaces.private_mounts():
-            process = f"{self._namespaces.proc}/{pid}"
-            yield from ((path, f"{process}/root") for path in private_folders(process, f"{process}/root"))
+        if self._folders is None:
+            for folder in self._private.folders(self._namespaces.private_mounts):
+                with closing(folder):
+                    yield folder
 
     def _take(self, folder: Folder, name: str, file: ShimFile) -> None:
         try:

@@ -99,6 +99,10 @@ class RecordReader:
             self._read_values(),
         )
 
+    def content(self) -> bytes:
+        """The whole file as it is now, for a copy. Raises RecordError."""
+        return self._pread(0, layout.FILE_BYTES_LIMIT)
+
     # the file
 
     def _pread(self, offset: int, count: int) -> bytes:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from pathlib import Path
 
 from aidiag.collectors.collector import Context
 from aidiag.collectors.records import RecordFinder
 from aidiag.diagnose.job.folder import write_atomically
-from aidiag.trainer_shim.layout import FILE_BYTES
+from aidiag.trainer_shim.model import RecordError
 
 COPIES_CAP = 256
 
@@ -17,16 +16,12 @@ COPIES_CAP = 256
 def copy_records(context: Context, folder: Path) -> int:
     """Copy the records of the context's job into `folder` and say how many. What cannot be copied is left out."""
     copied = 0
-    for found in RecordFinder(context.record_folders, job=context.job).find()[:COPIES_CAP]:
-        identity = found.record.identity
-        with contextlib.suppress(OSError):
-            folder.mkdir(exist_ok=True)
-            write_atomically(folder / f"rank-{identity.rank}-{found.owner.pid}.record", _content(found.path))
-            copied += 1
+    with contextlib.closing(RecordFinder(context.record_folders, job=context.job)) as finder:
+        for found in finder.find()[:COPIES_CAP]:
+            identity = found.record.identity
+            with contextlib.suppress(OSError, RecordError):
+                content = finder.content(found)
+                folder.mkdir(exist_ok=True)
+                write_atomically(folder / f"rank-{identity.rank}-{found.owner.pid}.record", content)
+                copied += 1
     return copied
-
-
-def _content(path: str) -> bytes:
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(descriptor, "rb") as stream:
-        return stream.read(FILE_BYTES)

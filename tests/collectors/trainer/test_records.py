@@ -15,6 +15,7 @@ import pytest
 
 from aidiag.collectors.records import DEAD_KEPT_SECONDS, FoundRecord, RecordFinder, newest
 from aidiag.trainer_shim import owner
+from aidiag.trainer_shim.model import RecordError
 
 ROOT = Path(__file__).resolve().parents[3]
 HERE = owner.this_process()
@@ -65,6 +66,21 @@ def test_a_record_that_is_not_ready_is_tried_again(folder: Path, trainer: Callab
     early.unlink()
 
     assert [] == finder.find()
+
+
+def test_a_copy_is_made_of_the_open_file(folder: Path, trainer: Callable[..., Any], tmp_path: Path) -> None:
+    """The bytes of a record can be had when its path leads nowhere any more, as after the end of a container."""
+    one = trainer(3)
+    one.step(forward=0.1)
+    finder = RecordFinder([folder])
+    (found,) = finder.find()
+    wanted = one.path.read_bytes()
+    folder.rename(tmp_path / "elsewhere")
+
+    assert wanted == finder.content(found)
+    finder.close()
+    with pytest.raises(RecordError):
+        finder.content(found)
 
 
 def test_steps_are_read_once_and_kept(folder: Path, trainer: Callable[..., Any]) -> None:
@@ -193,3 +209,4 @@ def test_a_rank_in_a_container(folder: Path, trainer: Callable[..., Any], trap: 
     finally:
         child.communicate("\n")
     assert [] == [one for one in finder.find() if one.alive is not False]
+    finder.close()
