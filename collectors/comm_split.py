@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from aidiag.collectors.records import FoundRecord
+from aidiag.trainer_shim import layout
 from aidiag.trainer_shim.owner import Owner
 
 PENDING_STEPS = 64
@@ -23,8 +25,7 @@ _MISSED_SECONDS = 1e-6
 """What the totals of a rank may differ from the sum of its steps by rounding."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
+class _Step(NamedTuple):
     start: float
     end: float
     comm: float
@@ -72,8 +73,9 @@ class CommSplit:
             for step in reversed(one.record.steps):
                 if step.number <= known.last_step:
                     break
-                comm, spent = step.phases.get("comm", 0.0), step.spent_seconds.get("comm", 0.0)
-                known.pending[step.number] = _Step(step.end - step.seconds, step.end, comm, spent)
+                spent, before = step.spent_ns[layout.COMM], step.before_ns[layout.COMM]
+                comm = max(spent - before, 0) / 1e9
+                known.pending[step.number] = _Step(step.end - step.seconds, step.end, comm, spent / 1e9)
             known.last_step = max(known.last_step, *known.pending, 0)
         for job in {key[0] for key in found}:
             self._settle({key: rank for key, rank in self._ranks.items() if key[0] == job}, found)
