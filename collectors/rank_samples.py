@@ -9,15 +9,21 @@ from math import ceil
 from aidiag.collectors.comm_split import COMM, LATE_PEER, WIRE, CommSplit
 from aidiag.collectors.launched_ranks import RankProcesses
 from aidiag.collectors.observation import Absent, Sample, labels
+from aidiag.collectors.rank_state import RankState
 from aidiag.collectors.records import FoundRecord
 from aidiag.collectors.subject import Subject, job, rank
 from aidiag.trainer_shim.launchers import PlaceInJob
 from aidiag.trainer_shim.model import Identity, LoaderRecord, Record, State
 
-STAGE_CODES = {"attached": 1, "group_init": 3, "training": 4, "failed": 8, "detached": 0}
-"""`rank_state_code` of the stages that a record tells. Whether a trainer that ended has finished, no record says."""
-KNOWN_PHASES = {"checkpoint": 5, "evaluation": 6}
-"""Phases between steps that are no standstill, and their state codes."""
+STAGES = {
+    "attached": RankState.STARTING,
+    "group_init": RankState.GROUP_INIT,
+    "training": RankState.TRAINING,
+    "failed": RankState.FAILED,
+}
+"""The stages that a record tells. Whether a trainer that ended has finished, no record says."""
+KNOWN_PHASES = {"checkpoint": RankState.CHECKPOINT, "evaluation": RankState.EVALUATION}
+"""Phases between steps that are no standstill, and the states that they are."""
 
 
 def rank_samples(found: FoundRecord, subject: Subject, now: float, split: CommSplit) -> Iterator[Sample | Absent]:
@@ -41,7 +47,7 @@ def rank_samples(found: FoundRecord, subject: Subject, now: float, split: CommSp
         yield sample("rank_up", float(found.alive))
     yield sample("rank_start_timestamp_seconds", identity.started_unix)
     yield sample("rank_heartbeat_timestamp_seconds", state.unix)
-    yield sample("rank_state_code", float(_code(found)))
+    yield sample("rank_state_code", float(_state(found)))
     yield sample("rank_shim_attached", 1.0)
     if found.alive is not False:
         yield sample("rank_phase", state.phase)
@@ -167,9 +173,9 @@ def _place(identity: Identity) -> PlaceInJob:
     )
 
 
-def _code(found: FoundRecord) -> int:
-    state = found.record.state
-    code = STAGE_CODES.get(state.stage, 0)
+def _state(found: FoundRecord) -> RankState:
+    told = found.record.state
+    state = STAGES.get(told.stage, RankState.UNKNOWN)
     if found.alive is False:
-        return code if code == STAGE_CODES["failed"] else 0
-    return KNOWN_PHASES.get(state.phase, code) if state.stage == "training" else code
+        return state if state == RankState.FAILED else RankState.UNKNOWN
+    return KNOWN_PHASES.get(told.phase, state) if state == RankState.TRAINING else state

@@ -10,7 +10,8 @@ from aidiag.collectors.comm_split import CommSplit
 from aidiag.collectors.errors import UnavailableError
 from aidiag.collectors.launched_ranks import LaunchedRanks, RankProcesses
 from aidiag.collectors.observation import Absent, Event, FieldValue, Observation, Place, Sample
-from aidiag.collectors.rank_samples import STAGE_CODES, job_samples, rank_samples
+from aidiag.collectors.rank_samples import job_samples, rank_samples
+from aidiag.collectors.rank_state import CODES_HELP, RankState
 from aidiag.collectors.records import FoundRecord, OffNote, RecordFinder, newest
 from aidiag.collectors.signal import EventKind, Signal
 from aidiag.collectors.subject import Subject, rank
@@ -30,15 +31,15 @@ SIGNALS: tuple[Signal, ...] = (
         "gauge",
         "code",
         "rank",
-        "0 unknown, 1 starting, 2 rendezvous, 3 group init, 4 training, 5 checkpoint, 6 evaluation, 7 finished, 8 failed",
+        CODES_HELP,
     ),
     Signal(
         "rank_shim_attached", "gauge", "count", "rank", "1 when the shim has attached in the rank, 0 when it only armed"
     ),
     Signal("rank_restarts_total", "counter", "count", "rank", "Restarts of the rank in this job"),
     Signal("job_world_size", "gauge", "count", "job", "Ranks that the job says it has"),
-    Signal("job_ranks_seen", "gauge", "count", "job", "Ranks of which a sign has been seen, on all hosts in view"),
-    Signal("job_ranks_attached", "gauge", "count", "job", "Ranks in which the shim has attached, on all hosts in view"),
+    Signal("job_ranks_seen", "gauge", "count", "job", "Ranks of which this host has seen a sign"),
+    Signal("job_ranks_attached", "gauge", "count", "job", "Ranks of this host in which the shim has attached"),
     Signal("rank_phase", "text", "", "rank", "The phase that the rank is in"),
     Signal("rank_phase_seconds", "gauge", "seconds", "rank", "How long the rank has been in its phase"),
     # steps
@@ -194,7 +195,7 @@ class TrainerCollector:
             yield Absent("rank_shim_attached", subject, processes.reason, processes.remedy)
         else:
             yield Sample("rank_shim_attached", subject, 0.0, now)
-            yield Sample("rank_state_code", subject, float(STAGE_CODES["attached"]), now)
+            yield Sample("rank_state_code", subject, float(RankState.STARTING), now)
 
 
 class _Told(dict[str, FieldValue]):

@@ -6,14 +6,9 @@ from collections.abc import Mapping
 
 from aidiag.collectors.comm_split import COMM_PHASES
 from aidiag.collectors.observation import Labels, Sample
+from aidiag.collectors.rank_state import RankState
 from aidiag.collectors.subject import Subject
 from aidiag.diagnose.report.model import RankRow
-
-STATES = {
-    0: "unknown", 1: "starting", 2: "rendezvous", 3: "group init", 4: "training", 5: "checkpoint", 6: "evaluation",
-    7: "finished", 8: "failed",
-}  # fmt: skip
-"""Words for `rank_state_code`."""
 
 Readings = Mapping[tuple[str, Labels], Sample]
 
@@ -55,8 +50,7 @@ def _state(readings: Readings, exit_code: float | None) -> tuple[str, str]:
         if exit_code < 0:
             return "killed", f"signal {-int(exit_code)}"
         return ("finished", "") if exit_code == 0 else ("failed", f"exit code {int(exit_code)}")
-    code = _number(readings, "rank_state_code")
-    state = "unknown" if code is None else STATES.get(int(code), "unknown")
+    state = RankState.of(_number(readings, "rank_state_code")).words
     if _number(readings, "rank_up") == 0.0 and state not in ("finished", "failed"):
         return "gone", "its process ended; how is not known"
     return state, ""
