@@ -12,7 +12,7 @@ from aidiag.collectors.launched_ranks import LaunchedRanks, RankProcesses
 from aidiag.collectors.observation import Absent, Event, FieldValue, Observation, Place, Sample
 from aidiag.collectors.rank_samples import job_samples, rank_samples
 from aidiag.collectors.rank_state import CODES_HELP, RankState
-from aidiag.collectors.records import FoundRecord, OffNote, RecordFinder, newest
+from aidiag.collectors.records import FoundRecord, OffNote, RecordFinder, newest, records_of
 from aidiag.collectors.signal import EventKind, Signal
 from aidiag.collectors.subject import Subject, rank
 from aidiag.trainer_shim.owner import Owner
@@ -146,7 +146,7 @@ class TrainerCollector:
         if not self._context.node.live:
             raise UnavailableError("records are kept in the memory of a live host")
         if self._finder is None:
-            self._finder = RecordFinder(self._context.record_folders, job=self._context.job)
+            self._finder = records_of(self._context)
         now = self._context.clock.monotonic()
         all_found = self._finder.find()
         found = newest(all_found)

@@ -104,6 +104,10 @@ class RecordReader:
         """The whole file as it is now, for a copy. Raises RecordError."""
         return self._pread(0, layout.FILE_BYTES_LIMIT)
 
+    def removed(self) -> bool:
+        """Whether the file has no name any more."""
+        return os.fstat(self._fd).st_nlink == 0
+
     # the file
 
     def _pread(self, offset: int, count: int) -> bytes:
