@@ -6,11 +6,14 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from aidiag.collectors.node import Node
 from aidiag.collectors.observation import Observation
 from aidiag.collectors.signal import EventKind, Signal
+
+if TYPE_CHECKING:
+    from aidiag.collectors.records import RecordFinder
 
 
 class Clock(Protocol):
@@ -42,7 +45,8 @@ class Context:
     `node` answers for the host. `job` limits the trainer's view to one job, None means all jobs of the host.
     `record_folders` are the folders of shim records; None means the usual places of `trainer_shim.record`.
     `job_folder` is `aidiag-<job>/` (shared by the hosts of a job) and `host_folder` this host's part of it, where
-    one exists. `log_paths` are files to follow beside those in the host folder.
+    one exists. `log_paths` are files to follow beside those in the host folder. `records` finds the shim records for
+    all who work side by side; None lets each look for itself.
     """
 
     node: Node
@@ -52,6 +56,7 @@ class Context:
     job_folder: Path | None = None
     host_folder: Path | None = None
     log_paths: tuple[Path, ...] = ()
+    records: RecordFinder | None = None
 
 
 class Collector(Protocol):

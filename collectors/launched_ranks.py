@@ -6,11 +6,17 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from aidiag.collectors.errors import HungError
 from aidiag.collectors.node import Node
+from aidiag.collectors.process.files import parse_stat
 from aidiag.trainer_shim.identity import job_id
 from aidiag.trainer_shim.launchers import PlaceInJob, place
 
 SCAN_SECONDS = 5.0
+YOUNG_SECONDS = 30.0
+"""How long a process that was first seen is looked at anew with each scan: it may yet become another program (exec)."""
+AGAIN_SECONDS = 60.0
+"""When an older one is looked at anew that is no trainer yet, or that the shim cannot get into."""
 PROCESSES_CAP = 20_000
 ENVIRON_LIMIT_BYTES = 256 * 1024
 INJECT = "trainer_shim/inject"
@@ -43,31 +49,66 @@ class _Process:
     remedy: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What was made of a process id, when it was first and last looked at, and of which process (`start_ticks`) it
+    is; that is not asked of those that are no ranks.
+    """
+
+    process: _Process | None
+    start_ticks: int
+    first: float
+    looked: float
+
+
 class LaunchedRanks:
-    """Looks for them again and again; the environment of a process is read once. `job` limits them to one job."""
+    """Looks for them again and again; the environment of an old process is read once. `job` limits them to one job."""
 
     def __init__(self, node: Node, job: str | None = None) -> None:
         self._node, self._job = node, job
-        self._known: dict[int, _Process | None] = {}
+        self._known: dict[int, _Seen] = {}
         self._scanned = float("-inf")
 
     def find(self, now: float) -> list[RankProcesses]:
         """The ranks that run on this host, as the launchers' variables tell."""
         if now - self._scanned >= SCAN_SECONDS:
             self._scanned = now
-            self._scan()
+            self._scan(now)
         groups: dict[tuple[str, int], list[_Process]] = {}
-        for process in self._known.values():
-            if process is not None:
+        for seen in self._known.values():
+            if (process := seen.process) is not None:
                 groups.setdefault((process.job, process.place.rank), []).append(process)
         return [_rank(group) for _, group in sorted(groups.items())]
 
-    def _scan(self) -> None:
+    def _scan(self, now: float) -> None:
         try:
             pids = [int(name) for name in self._node.entries("/proc") if name.isdecimal()][:PROCESSES_CAP]
         except OSError:
             return
-        self._known = {pid: self._known[pid] if pid in self._known else self._look(pid) for pid in pids}
+        self._known = {pid: self._see(pid, self._known.get(pid), now) for pid in pids}
+
+    def _see(self, pid: int, known: _Seen | None, now: float) -> _Seen:
+        """What is known of a process, looked at anew where that may have changed."""
+        if known is None or known.process is None:
+            if known and now - known.first >= YOUNG_SECONDS and now - known.looked < AGAIN_SECONDS:
+                return known
+            process = self._look(pid)
+            first = known.first if known and process is None else now
+            return _Seen(process, self._start_ticks(pid) if process else 0, first, now)
+        start_ticks = self._start_ticks(pid)
+        if start_ticks != known.start_ticks:  # the number has gone to another process
+            return self._see(pid, None, now)
+        settled = known.process.python and not known.process.reason
+        if now - known.first < YOUNG_SECONDS or (not settled and now - known.looked >= AGAIN_SECONDS):
+            return _Seen(self._look(pid), start_ticks, known.first, now)
+        return known
+
+    def _start_ticks(self, pid: int) -> int:
+        """When a process started, 0 where it has ended."""
+        try:
+            return parse_stat(self._node.read(f"/proc/{pid}/stat")).start_ticks
+        except (OSError, ValueError):
+            return 0
 
     def _look(self, pid: int) -> _Process | None:
         node, folder = self._node, f"/proc/{pid}"
@@ -101,7 +142,11 @@ class LaunchedRanks:
         shims = [path for path in environ.get("PYTHONPATH", "").split(":") if path.rstrip("/").endswith(INJECT)]
         if not shims:
             return "PYTHONPATH does not hold the shim's folder", _USE_ENV
-        if not any(self._node.exists(f"{folder}/root{path}/sitecustomize.py") for path in shims):
+        try:
+            there = any(self._node.exists(f"{folder}/root{path}/sitecustomize.py") for path in shims)
+        except HungError as error:
+            return f"the file system of {shims[0]} does not answer: {error.reason}", "See to that file system."
+        if not there:
             return f"{shims[0]} is not there in its container", "Copy the shim into the image: aidiag shim export DIR."
         return "", ""
 

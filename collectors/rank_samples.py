@@ -6,18 +6,24 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from math import ceil
 
-from aidiag.collectors.comm_split import CommSplit
+from aidiag.collectors.comm_split import COMM, LATE_PEER, WIRE, CommSplit
 from aidiag.collectors.launched_ranks import RankProcesses
 from aidiag.collectors.observation import Absent, Sample, labels
+from aidiag.collectors.rank_state import RankState
 from aidiag.collectors.records import FoundRecord
 from aidiag.collectors.subject import Subject, job, rank
 from aidiag.trainer_shim.launchers import PlaceInJob
 from aidiag.trainer_shim.model import Identity, LoaderRecord, Record, State
 
-STAGE_CODES = {"attached": 1, "group_init": 3, "training": 4, "failed": 8, "detached": 0}
-"""`rank_state_code` of the stages that a record tells. Whether a trainer that ended has finished, no record says."""
-KNOWN_PHASES = {"checkpoint": 5, "evaluation": 6}
-"""Phases between steps that are no standstill, and their state codes."""
+STAGES = {
+    "attached": RankState.STARTING,
+    "group_init": RankState.GROUP_INIT,
+    "training": RankState.TRAINING,
+    "failed": RankState.FAILED,
+}
+"""The stages that a record tells. Whether a trainer that ended has finished, no record says."""
+KNOWN_PHASES = {"checkpoint": RankState.CHECKPOINT, "evaluation": RankState.EVALUATION}
+"""Phases between steps that are no standstill, and the states that they are."""
 
 
 def rank_samples(found: FoundRecord, subject: Subject, now: float, split: CommSplit) -> Iterator[Sample | Absent]:
@@ -41,7 +47,7 @@ def rank_samples(found: FoundRecord, subject: Subject, now: float, split: CommSp
         yield sample("rank_up", float(found.alive))
     yield sample("rank_start_timestamp_seconds", identity.started_unix)
     yield sample("rank_heartbeat_timestamp_seconds", state.unix)
-    yield sample("rank_state_code", float(state_code(state, alive=found.alive)))
+    yield sample("rank_state_code", float(state_of(state, alive=found.alive)))
     yield sample("rank_shim_attached", 1.0)
     if found.alive is not False:
         yield sample("rank_phase", state.phase)
@@ -69,14 +75,15 @@ def _steps(record: Record, state: State, subject: Subject, now: float, split: Co
     yield Sample("steps_skipped_total", subject, float(state.steps_skipped), now)
     yield Sample("step_seconds_total", subject, state.step_seconds, now)
     yield Sample("batches_total", subject, float(state.batches), now)
-    late, wire = split.seconds((record.identity.job_id, record.identity.rank))
-    # Checkpoints and evaluations are always watched: where there has been none, the time is known to be zero.
-    for phase, seconds in {"checkpoint": 0.0, "evaluation": 0.0, **state.phase_seconds}.items():
-        if phase != "comm":
-            yield Sample("step_phase_seconds_total", subject, seconds, now, labels(phase=phase))
-    if "comm" in state.phase_seconds:
-        yield Sample("step_phase_seconds_total", subject, late, now, labels(phase="comm_late_peer"))
-        yield Sample("step_phase_seconds_total", subject, wire, now, labels(phase="comm_wire"))
+    # Checkpoints and evaluations are always watched: where there has been none, the time is known to be zero. So is
+    # the communication of a job of one rank.
+    communication = split.seconds((record.identity.job_id, record.identity.rank))
+    if not communication and record.identity.world_size == 1:
+        communication = {LATE_PEER: 0.0, WIRE: 0.0}
+    phases = {"checkpoint": 0.0, "evaluation": 0.0, **state.phase_seconds}
+    phases.pop(COMM, None)
+    for phase, seconds in {**phases, **communication}.items():
+        yield Sample("step_phase_seconds_total", subject, seconds, now, labels(phase=phase))
     if state.last_step_seconds is not None:
         yield Sample("step_last_seconds", subject, state.last_step_seconds, now)
     usual = sorted(step.seconds for step in record.steps if not step.first)
@@ -166,9 +173,9 @@ def _place(identity: Identity) -> PlaceInJob:
     )
 
 
-def state_code(state: State, *, alive: bool | None = None) -> int:
-    """The `rank_state_code` of a trainer by its record, `alive` or not, None where that is not known."""
-    code = STAGE_CODES.get(state.stage, 0)
+def state_of(told: State, *, alive: bool | None = None) -> RankState:
+    """The state of a trainer by its record, `alive` or not, None where that is not known."""
+    state = STAGES.get(told.stage, RankState.UNKNOWN)
     if alive is False:
-        return code if code == STAGE_CODES["failed"] else 0
-    return KNOWN_PHASES.get(state.phase, code) if state.stage == "training" else code
+        return state if state == RankState.FAILED else RankState.UNKNOWN
+    return KNOWN_PHASES.get(told.phase, state) if state == RankState.TRAINING else state

@@ -1,9 +1,8 @@
-"""The folders in which trainer shims of this host may keep their records, those in the mounts of containers too."""
+"""The folders in which trainer shims of this host may keep their records."""
 
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,7 +15,6 @@ PARENTS = (("/run/aidiag/u", ""), ("/dev/shm", "aidiag-"))
 NAMES_CAP = 4096
 
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_MOUNT_ESCAPE = re.compile(r"\\([0-7]{3})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +31,12 @@ class ShimFile:
 class Folder:
     """An open folder of one user. Raises OSError where there is none, or where its files could be anybody's.
 
-    `root` is a process's root (/proc/PID/root), below which no link is followed: a link in a container leads to files
-    of the host.
+    `path` is for people where `fd` is given: the folder, opened by somebody else, which is then this one's to close.
     """
 
-    def __init__(self, path: str, root: str = "") -> None:
-        self.path = root + path
-        self._fd = _open_below(root, path) if root else os.open(path, _OPEN)
+    def __init__(self, path: str, fd: int | None = None) -> None:
+        self.path = path
+        self._fd = os.open(path, _OPEN) if fd is None else fd
         facts = os.fstat(self._fd)
         self.uid = facts.st_uid
         if facts.st_mode & 0o022 or (os.geteuid() not in (0, facts.st_uid)):
@@ -91,62 +88,5 @@ def usual_folders() -> list[str]:
     return list(found)
 
 
-def private_folders(process: str, root: str) -> list[str]:
-    """The same places in the mounts of a process (its folder in /proc) whose root is `root`, of whatever user.
-
-    Only what is on a tmpfs there is opened: a file system of somebody's own making could keep us waiting for ever.
-    """
-    try:
-        with open(f"{process}/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
-            mounts = file.read(1 << 20)
-    except OSError:
-        return []
-    found = []
-    chosen = os.environ.get("AIDIAG_DIR")
-    if chosen and is_tmpfs(mounts, chosen):
-        found.append(chosen)
-    for parent, prefix in PARENTS:
-        if not is_tmpfs(mounts, parent):
-            continue
-        try:
-            fd = _open_below(root, parent)
-        except OSError:
-            continue
-        try:
-            names = os.listdir(fd)[:NAMES_CAP]
-        finally:
-            os.close(fd)
-        found += [f"{parent}/{name}" for name in sorted(names) if _is_users(name, prefix)]
-    return found
-
-
-def is_tmpfs(mountinfo: str, path: str) -> bool:
-    """Whether a path lies on a tmpfs by a process's table of mounts (proc(5), mountinfo): the longest mount point that
-    holds it decides, of equal ones the last.
-    """
-    best, kind = "", ""
-    for line in mountinfo.splitlines():
-        before, separator, after = line.partition(" - ")
-        fields = before.split(" ")
-        if not separator or len(fields) < 5:
-            continue
-        point = _MOUNT_ESCAPE.sub(lambda match: chr(int(match[1], 8)), fields[4])
-        if (path == point or path.startswith(point.rstrip("/") + "/")) and len(point) >= len(best):
-            best, kind = point, after.split(" ")[0]
-    return kind == "tmpfs"
-
-
 def _is_users(name: str, prefix: str) -> bool:
     return name.startswith(prefix) and name.removeprefix(prefix).isdecimal()
-
-
-def _open_below(root: str, path: str) -> int:
-    """Open a folder step by step, following no link after `root`."""
-    fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    for part in path.strip("/").split("/"):
-        try:
-            deeper = os.open(part, _OPEN, dir_fd=fd)
-        finally:
-            os.close(fd)
-        fd = deeper
-    return fd

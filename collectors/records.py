@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -11,8 +12,10 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from aidiag.collectors.collector import Context
 from aidiag.collectors.namespaces import Namespaces
-from aidiag.collectors.record_folders import Folder, ShimFile, private_folders, usual_folders
+from aidiag.collectors.private_folders import PrivateFolders
+from aidiag.collectors.record_folders import Folder, ShimFile, usual_folders
 from aidiag.trainer_shim.model import Record, RecordError, StepRecord
 from aidiag.trainer_shim.owner import Owner
 from aidiag.trainer_shim.reader import RecordReader
@@ -58,12 +61,12 @@ class _Open:
 
 
 class RecordFinder:
-    """Finds records again and again. Those that it knows it keeps open, and reads only what is new in them.
+    """Finds records again and again. Those that it knows it keeps open, and reads only what is new in them. May be used
+    by several threads.
 
     `folders` are where to look; None means the usual places of the shim (`trainer_shim.folder`), for root those of all
     users, and the same places of processes that live in another mount namespace, through /proc/PID/root. `job` limits
-    the records to one job. With `keeps_gone` a record whose file has vanished, as those of a container vanish with it,
-    stays open and is still found. A record is taken only from a folder's own owner, and by others than root only their own.
+    the records to one job. A record is taken only from a folder's own owner, and by others than root only their own.
     """
 
     def __init__(
@@ -71,19 +74,31 @@ class RecordFinder:
         folders: Iterable[Path] | None = None,
         *,
         job: str | None = None,
-        keeps_gone: bool = False,
         proc: str = "/proc",
         clock: Callable[[], float] = time.monotonic,
         unix: Callable[[], float] = time.time,
     ) -> None:
         self._folders = None if folders is None else tuple(map(str, folders))
-        self._job, self._keeps_gone, self._unix = job, keeps_gone, unix
+        self._job, self._clock, self._unix = job, clock, unix
+        self._lock = threading.RLock()
+        self._found: list[FoundRecord] = []
+        self._found_at = float("-inf")
         self._namespaces = Namespaces(proc, clock)
+        self._private = PrivateFolders(proc, chosen=os.environ.get("AIDIAG_DIR"), clock=clock)
         self._open: dict[tuple[int, int], _Open] = {}
         self._passed_over: set[tuple[int, int]] = set()
 
-    def find(self) -> list[FoundRecord]:
-        """Every record of the job that can be read now; what is damaged or not ready is left out."""
+    def find(self, max_age_seconds: float = 0.0) -> list[FoundRecord]:
+        """Every record of the job that can be read now, or could at most so long ago; what is damaged or not ready is
+        left out.
+        """
+        with self._lock:
+            now = self._clock()
+            if not now - self._found_at < max_age_seconds:
+                self._found, self._found_at = self._find(), now
+            return list(self._found)
+
+    def _find(self) -> list[FoundRecord]:
         present: set[tuple[int, int]] = set()
         for folder in self._look():
             for name, file in folder.files("record"):
@@ -91,54 +106,54 @@ class RecordFinder:
                 known = file.key in self._open or file.key in self._passed_over
                 if not known and len(self._open) < FILES_CAP:
                     self._take(folder, name, file)
-        for key in () if self._keeps_gone else self._open.keys() - present:
-            self._open.pop(key).reader.close()
+        for key in self._open.keys() - present:
+            # What nobody has removed is only out of sight: the mounts of a container go with its last process.
+            if self._open[key].reader.removed():
+                self._open.pop(key).reader.close()
         self._passed_over &= present
         return [found for key in list(self._open) if (found := self._read(key)) is not None]
 
-    def content(self, found: FoundRecord) -> bytes | None:
-        """The bytes of a record that is held open, None where it is not or cannot be read."""
-        for entry in self._open.values():
-            if entry.file.path == found.path and entry.file.name.owner == found.owner:
-                try:
+    def content(self, found: FoundRecord) -> bytes:
+        """The bytes of a record that was found, for a copy, read from the file that is open: its path may lead through
+        a container that has ended. Raises RecordError where it is not open any more.
+        """
+        with self._lock:
+            for entry in self._open.values():
+                if entry.file.path == found.path:
                     return entry.reader.content()
-                except RecordError:
-                    return None
-        return None
+        raise RecordError("unreadable", f"{found.path} is gone")
 
     def off_notes(self) -> list[OffNote]:
         """What shims left that switched themselves off and whose processes still live, as far as that can be told."""
-        return [
-            replace(_off_note(folder, name, file), host_pid=self._namespaces.host_pid(file.name.owner))
-            for folder in self._look()
-            for name, file in folder.files("off")
-            if self._namespaces.alive(file.name.owner) is not False
-        ]
+        with self._lock:
+            return [
+                replace(_off_note(folder, name, file), host_pid=self._namespaces.host_pid(file.name.owner))
+                for folder in self._look()
+                for name, file in folder.files("off")
+                if self._namespaces.alive(file.name.owner) is not False
+            ]
 
     def close(self) -> None:
         """Close all records."""
-        for entry in self._open.values():
-            entry.reader.close()
-        self._open.clear()
+        with self._lock:
+            for entry in self._open.values():
+                entry.reader.close()
+            self._open.clear()
+            self._private.close()
 
     def _look(self) -> Iterator[Folder]:
         """The folders that are there, each closed when the next one is asked for; one that cannot be read is none."""
-        for path, root in self._places():
+        for path in usual_folders() if self._folders is None else self._folders:
             try:
-                folder = Folder(path, root)
+                folder = Folder(path)
             except OSError:
                 continue
             with closing(folder):
                 yield folder
-
-    def _places(self) -> Iterator[tuple[str, str]]:
-        if self._folders is not None:
-            yield from ((path, "") for path in self._folders)
-            return
-        yield from ((path, "") for path in usual_folders())
-        for pid in self._namespaces.private_mounts():
-            process = f"{self._namespaces.proc}/{pid}"
-            yield from ((path, f"{process}/root") for path in private_folders(process, f"{process}/root"))
+        if self._folders is None:
+            for folder in self._private.folders(self._namespaces.private_mounts):
+                with closing(folder):
+                    yield folder
 
     def _take(self, folder: Folder, name: str, file: ShimFile) -> None:
         try:
@@ -174,6 +189,11 @@ class RecordFinder:
     def _pass_over(self, key: tuple[int, int]) -> None:
         self._open.pop(key).reader.close()
         self._passed_over.add(key)
+
+
+def records_of(context: Context) -> RecordFinder:
+    """What finds the records of a context's job: the one that all share, else a new one."""
+    return context.records or RecordFinder(context.record_folders, job=context.job)
 
 
 def newest(found: Iterable[FoundRecord]) -> dict[tuple[str, int], FoundRecord]:

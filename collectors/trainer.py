@@ -10,8 +10,9 @@ from aidiag.collectors.comm_split import CommSplit
 from aidiag.collectors.errors import UnavailableError
 from aidiag.collectors.launched_ranks import LaunchedRanks, RankProcesses
 from aidiag.collectors.observation import Absent, Event, FieldValue, Observation, Place, Sample
-from aidiag.collectors.rank_samples import STAGE_CODES, job_samples, rank_samples
-from aidiag.collectors.records import FoundRecord, OffNote, RecordFinder, newest
+from aidiag.collectors.rank_samples import job_samples, rank_samples
+from aidiag.collectors.rank_state import CODES_HELP, RankState
+from aidiag.collectors.records import FoundRecord, OffNote, RecordFinder, newest, records_of
 from aidiag.collectors.signal import EventKind, Signal
 from aidiag.collectors.subject import Subject, rank
 from aidiag.trainer_shim.owner import Owner
@@ -30,15 +31,15 @@ SIGNALS: tuple[Signal, ...] = (
         "gauge",
         "code",
         "rank",
-        "0 unknown, 1 starting, 2 rendezvous, 3 group init, 4 training, 5 checkpoint, 6 evaluation, 7 finished, 8 failed",
+        CODES_HELP,
     ),
     Signal(
         "rank_shim_attached", "gauge", "count", "rank", "1 when the shim has attached in the rank, 0 when it only armed"
     ),
     Signal("rank_restarts_total", "counter", "count", "rank", "Restarts of the rank in this job"),
     Signal("job_world_size", "gauge", "count", "job", "Ranks that the job says it has"),
-    Signal("job_ranks_seen", "gauge", "count", "job", "Ranks of which a sign has been seen, on all hosts in view"),
-    Signal("job_ranks_attached", "gauge", "count", "job", "Ranks in which the shim has attached, on all hosts in view"),
+    Signal("job_ranks_seen", "gauge", "count", "job", "Ranks of which this host has seen a sign"),
+    Signal("job_ranks_attached", "gauge", "count", "job", "Ranks of this host in which the shim has attached"),
     Signal("rank_phase", "text", "", "rank", "The phase that the rank is in"),
     Signal("rank_phase_seconds", "gauge", "seconds", "rank", "How long the rank has been in its phase"),
     # steps
@@ -46,7 +47,13 @@ SIGNALS: tuple[Signal, ...] = (
     Signal("steps_skipped_total", "counter", "count", "rank", "Optimizer steps that the gradient scaler skipped"),
     Signal("step_seconds_total", "counter", "seconds", "rank", "Wall time inside steps"),
     Signal(
-        "step_phase_seconds_total", "counter", "seconds", "rank", "Wall time inside steps by phase", labels=("phase",)
+        "step_phase_seconds_total",
+        "counter",
+        "seconds",
+        "rank",
+        "Wall time of steps by phase: data_wait, h2d, forward, backward, optimizer, checkpoint, evaluation, other; "
+        "communication is comm_late_peer and comm_wire where all ranks of the job are on this host, else comm",
+        labels=("phase",),
     ),
     Signal("step_last_seconds", "gauge", "seconds", "rank", "Wall time of the last step"),
     Signal("step_p99_seconds", "gauge", "seconds", "rank", "99th percentile of the recorded last steps"),
@@ -139,7 +146,7 @@ class TrainerCollector:
         if not self._context.node.live:
             raise UnavailableError("records are kept in the memory of a live host")
         if self._finder is None:
-            self._finder = RecordFinder(self._context.record_folders, job=self._context.job)
+            self._finder = records_of(self._context)
         now = self._context.clock.monotonic()
         all_found = self._finder.find()
         found = newest(all_found)
@@ -188,7 +195,7 @@ class TrainerCollector:
             yield Absent("rank_shim_attached", subject, processes.reason, processes.remedy)
         else:
             yield Sample("rank_shim_attached", subject, 0.0, now)
-            yield Sample("rank_state_code", subject, float(STAGE_CODES["attached"]), now)
+            yield Sample("rank_state_code", subject, float(RankState.STARTING), now)
 
 
 class _Told(dict[str, FieldValue]):

@@ -24,7 +24,7 @@ class Recording:
 RECORDINGS: tuple[Recording, ...] = (
     Recording(
         OWN,
-        'sum by (job_id, rank) (rate(aidiag_step_phase_seconds_total{phase!~"comm_late_peer|comm_wire"}[2m]))'
+        'sum by (job_id, rank) (rate(aidiag_step_phase_seconds_total{phase!~"comm.*"}[2m]))'
         f" / on (job_id, rank) {STEPS}",
         "Seconds of a step that a rank spends on its own work, over two minutes",
     ),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Optional, Union
+from typing import NamedTuple, Optional, Union
+
+from .layout import PHASES
 
 FieldValue = Union[str, int, float, bool]
 
@@ -84,22 +86,38 @@ class State:
     memory_ooms: Optional[int]
 
 
-@dataclass(frozen=True)
-class StepRecord:
-    """One step: its number (from 1, skipped ones counted), monotonic end, wall seconds, and their split by phase.
+class StepRecord(NamedTuple):  # hundreds are made each second: a dataclass takes several times as long
+    """One step: its number (from 1, skipped ones counted), monotonic end and wall seconds.
 
-    `spent_seconds` is the total per phase from the first step to the end of this one.
+    `spent_ns` is the total of each phase (`layout.PHASES`) from the first step to the end of this one, `before_ns` that
+    at the end of the step before.
     """
 
     number: int
     end: float
     seconds: float
-    phases: Mapping[str, float]
-    spent_seconds: Mapping[str, float]
+    spent_ns: tuple[int, ...]
+    before_ns: tuple[int, ...]
     batches: int
     loss: Optional[float]
     skipped: bool
     first: bool
+
+    @property
+    def phases(self) -> Mapping[str, float]:
+        """The seconds of each phase that the step had."""
+        both = zip(PHASES, self.spent_ns, self.before_ns)
+        return {phase: (now - then) / 1e9 for phase, now, then in both if now > then}
+
+    @property
+    def spent_seconds(self) -> Mapping[str, float]:
+        """The total of each phase that there has been."""
+        return seconds_by_phase(self.spent_ns)
+
+
+def seconds_by_phase(spent_ns: tuple[int, ...]) -> dict[str, float]:
+    """Totals of phases by their names; a phase that has not been is left out."""
+    return {phase: value / 1e9 for phase, value in zip(PHASES, spent_ns) if value}
 
 
 @dataclass(frozen=True)

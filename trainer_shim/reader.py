@@ -10,12 +10,13 @@ import json
 import math
 import os
 import stat
+import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Optional, Union, cast
 
 from . import launchers, layout
-from .model import FieldValue, Identity, LoaderRecord, Note, Record, RecordError, State, StepRecord
+from .model import FieldValue, Identity, LoaderRecord, Note, Record, RecordError, State, StepRecord, seconds_by_phase
 
 if TYPE_CHECKING:
     from typing_extensions import TypeGuard
@@ -103,6 +104,10 @@ class RecordReader:
         """The whole file as it is now, even where its name is gone. Raises RecordError."""
         return self._pread(0, FILE_BYTES_LIMIT)
 
+    def removed(self) -> bool:
+        """Whether the file has no name any more."""
+        return os.fstat(self._fd).st_nlink == 0
+
     # the file
 
     def _pread(self, offset: int, count: int) -> bytes:
@@ -157,12 +162,19 @@ class RecordReader:
         ):
             raise RecordError("damaged", f"section {section.kind} does not lie within the file")
 
-    def _items(self, kind: int, first: int = 0, count: Optional[int] = None) -> Iterator[tuple[int, int, bytes]]:
-        """The whole items among slots: slot, sequence, payload."""
+    def _items(
+        self, kind: int, first: int = 0, count: Optional[int] = None, numbers: Optional[range] = None
+    ) -> Iterator[tuple[int, int, bytes]]:
+        """The whole items among slots, the newest first: slot, sequence, payload. Of sequence numbers outside `numbers`
+        nothing is looked at, which saves checking what is old.
+        """
         section = self._sections[kind]
         count = section.slots - first if count is None else count
         data = self._pread(section.place(first), section.item_bytes * count)
-        for place in range(count):
+        data = data[: len(data) // section.item_bytes * section.item_bytes]
+        sequences = struct.iter_unpack(f"<{layout.CRC.size + 4}xQ{section.item_bytes - layout.FRAME_BYTES}x", data)
+        told = [(sequence, place) for place, (sequence,) in enumerate(sequences)]
+        for _, place in sorted(told if numbers is None else (one for one in told if one[0] in numbers), reverse=True):
             found = layout.unframe(data[place * section.item_bytes : (place + 1) * section.item_bytes])
             if found is not None:
                 yield first + place, found[0], found[1]
@@ -171,13 +183,9 @@ class RecordReader:
         """Sequence and payload of the newest whole item of a ring. Raises RecordError when there is none."""
         count = self._sections[kind].slots
         for _ in range(TRIES):
-            whole = [
-                (sequence, payload)
-                for slot, sequence, payload in self._items(kind)
-                if sequence % count == slot and len(payload) >= least_bytes
-            ]
-            if whole:
-                return max(whole)
+            for slot, sequence, payload in self._items(kind):
+                if sequence % count == slot and len(payload) >= least_bytes:
+                    return sequence, payload
         raise RecordError("busy" if self._has_bytes(kind) else "not_ready", "no whole item was found")
 
     def _has_bytes(self, kind: int) -> bool:
@@ -213,7 +221,7 @@ class RecordReader:
             step_seconds=sum(spent) / 1e9,
             last_step_seconds=last / 1e9 if ended else None,
             last_step_end=ended / 1e9 if ended else None,
-            phase_seconds=_by_phase(spent),
+            phase_seconds=seconds_by_phase(spent),
             overhead_seconds=overhead / 1e9,
             hook_errors=errors,
             calls_dropped=dropped,
@@ -253,14 +261,15 @@ class RecordReader:
         if count <= 0:
             return {}
         start = first % section.slots
-        parts = [self._items(layout.STEP, start, min(count, section.slots - start))]
+        numbers = range(first, last + 1)
+        parts = [self._items(layout.STEP, start, min(count, section.slots - start), numbers)]
         if start + count > section.slots:
-            parts.append(self._items(layout.STEP, 0, start + count - section.slots))
+            parts.append(self._items(layout.STEP, 0, start + count - section.slots, numbers))
         found = {
             number: payload
             for part in parts
             for slot, number, payload in part
-            if number % section.slots == slot and first <= number <= last and len(payload) >= layout.STEP_BYTES
+            if number % section.slots == slot and len(payload) >= layout.STEP_BYTES
         }
         end = max(known, first)
         while end + 1 in found:
@@ -289,20 +298,15 @@ class RecordReader:
 
     def _read_values(self) -> Mapping[str, float]:
         count = self._sections[layout.VALUES].slots
-        whole = [
-            (sequence, payload) for slot, sequence, payload in self._items(layout.VALUES) if sequence % count == slot
-        ]
-        if not whole:
+        whole = (payload for slot, sequence, payload in self._items(layout.VALUES) if sequence % count == slot)
+        newest = next(whole, None)
+        if newest is None:
             return {}
-        values = _json_object(max(whole)[1])
+        values = _json_object(newest)
         return {_text(name): float(value) for name, value in list(values.items())[:MAP_ENTRIES_LIMIT] if _small(value)}
 
 
 # values out of a file that anybody may have written
-
-
-def _by_phase(spent: tuple[int, ...]) -> dict[str, float]:
-    return {layout.PHASES[phase]: value / 1e9 for phase, value in enumerate(spent) if value}
 
 
 def _known(value: int) -> Optional[int]:
@@ -413,31 +417,29 @@ def _brought_up(state: State, items: Mapping[int, bytes]) -> State:
         step_seconds=sum(spent) / 1e9,
         last_step_seconds=end / 1e9 - began if began is not None else state.last_step_seconds,
         last_step_end=end / 1e9,
-        phase_seconds=_by_phase(spent),
+        phase_seconds=seconds_by_phase(spent),
         loss=loss if flags & layout.STEP_LOSS else state.loss,
     )
 
 
 def _steps(items: Mapping[int, bytes], after: int) -> tuple[StepRecord, ...]:
     """The steps later than number `after` whose predecessor is there, too: an item holds totals."""
+    spent = {number: layout.SPENT.unpack_from(payload, layout.STEP_HEAD.size) for number, payload in items.items()}
     return tuple(
-        _step(number, payload, items[number - 1])
+        _step(number, payload, spent[number], spent[number - 1])
         for number, payload in items.items()
-        if number > after and number - 1 in items
+        if number > after and number - 1 in spent
     )
 
 
-def _step(number: int, payload: bytes, before: bytes) -> StepRecord:
+def _step(number: int, payload: bytes, spent: tuple[int, ...], before: tuple[int, ...]) -> StepRecord:
     end, loss, batches, flags, _ = layout.STEP_HEAD.unpack_from(payload)
-    spent = layout.SPENT.unpack_from(payload, layout.STEP_HEAD.size)
-    spent_before = layout.SPENT.unpack_from(before, layout.STEP_HEAD.size)
-    phases = tuple(max(now - then, 0) for now, then in zip(spent, spent_before))
     return StepRecord(
         number=number,
         end=end / 1e9,
-        seconds=sum(phases) / 1e9,
-        phases=_by_phase(phases),
-        spent_seconds=_by_phase(spent),
+        seconds=max(sum(spent) - sum(before), 0) / 1e9,
+        spent_ns=spent,
+        before_ns=before,
         batches=batches,
         loss=loss if flags & layout.STEP_LOSS else None,
         skipped=bool(flags & layout.STEP_SKIPPED),

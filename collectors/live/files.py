@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import time
 from collections.abc import Iterable, Mapping
@@ -21,6 +22,10 @@ from aidiag.collectors.recorded.tree import LINKS_LIMIT, read_bytes
 CALLS = Path(__file__).resolve().with_name("foreign_calls.py")
 RDMA_CLASS = "/sys/class/infiniband/"
 MOUNTS_FRESH_SECONDS = 1.0
+THROUGH_PROCESS = re.compile(r"/(?:\d+|self|thread-self)(?:/task/\d+)?/(root|cwd|exe|fd/\d+|map_files/[^/]+)(?=/|$)")
+"""Links below /proc that jump to whatever file system a process is in (proc(5)): to read such a link touches nothing,
+to follow it does.
+"""
 
 
 class LiveFiles:
@@ -64,7 +69,7 @@ class LiveFiles:
             answers = self._ask(resource, "read_all", [place for _, place in both], limit_bytes)
             for (path, place), answer in zip(both, answers, strict=True):
                 try:
-                    found[path] = str(_opened(answer, place)).encode("latin-1")
+                    found[path] = str(opened(answer, place)).encode("latin-1")
                 except OSError as error:
                     found[path] = error
         return found
@@ -116,31 +121,46 @@ class LiveFiles:
                 return place, path[len(RDMA_CLASS) :].partition("/")[0]
         else:
             place = self._root + path
-        if place.startswith(("/proc/", "/sys/")):
+        if place.startswith("/sys/"):
             return place, ""
+        if place.startswith("/proc/"):
+            jump = THROUGH_PROCESS.search(place)
+            if jump is None or (jump.end() == len(place) and not follow_last):
+                return place, ""
         return place, self._foreign(place, follow_last) or ""
 
     def _foreign(self, place: str, follow_last: bool) -> str | None:
-        """The foreign mount that a path leads into, found without touching it."""
+        """The foreign mount that a path leads into, found without touching it.
+
+        Below the root of another process its own mounts count (`root` is the path up to there, empty for ours).
+        """
         mounts = self._own_mounts()
-        foreign = [mount for mount in mounts if mount.may_block]
-        if not foreign:
+        if not any(mount.may_block for mount in mounts) and not THROUGH_PROCESS.search(place):
             return None
-        here, links = "", 0
+        root, here, links = "", "", 0
         parts = place.split("/")[::-1]
         while parts:
             part = parts.pop()
             if part in ("", "."):
                 continue
             if part == "..":
-                here = here.rpartition("/")[0]
+                here = here.rpartition("/")[0] if here != root else here
                 continue
             candidate = f"{here}/{part}"
-            mount = mount_of(candidate, mounts)
+            mount = mount_of(candidate[len(root) :], mounts)
             if mount and mount.may_block:
-                return mount.point
+                return self._name(mount)
             if not parts and not follow_last:
                 break
+            if mount and mount.kind == "proc" and (jump := THROUGH_PROCESS.search(candidate)):
+                if jump[1] != "root":
+                    return candidate
+                root = here = candidate
+                mounts = _mounts_of(os.path.dirname(candidate))  # noqa: PTH120
+                top = mount_of("/", mounts)
+                if top is None or top.may_block:
+                    return self._name(top) if top else candidate
+                continue
             try:
                 if not stat.S_ISLNK(os.lstat(candidate).st_mode):
                     here = candidate
@@ -151,23 +171,24 @@ class LiveFiles:
             links += 1
             if links > LINKS_LIMIT:
                 return None
-            here = "" if target.startswith("/") else here
+            if target.startswith("/"):  # from our own root, wherever the link lies
+                root, here, mounts = "", "", self._own_mounts()
             parts += target.split("/")[::-1]
         return None
+
+    def _name(self, mount: Mount) -> str:
+        """How a mount is called as a resource: the same for all processes that have it in the same place."""
+        return mount.point if mount in self._own_mounts() else f"{mount.source} at {mount.point}"
 
     def _own_mounts(self) -> tuple[Mount, ...]:
         """The mounts of this process, read again after a moment."""
         now = time.monotonic()
         if now - self._mounts_read > MOUNTS_FRESH_SECONDS:
-            try:
-                table = Path("/proc/self/mountinfo").read_bytes().decode(errors="surrogateescape")
-            except OSError:
-                table = ""
-            self._mounts, self._mounts_read = parse_mounts(table), now
+            self._mounts, self._mounts_read = _mounts_of("/proc/self"), now
         return self._mounts
 
     def _ask(self, resource: str, verb: str, *arguments: object) -> Any:
-        return _opened(self._helpers.ask(resource, verb, *arguments), str(arguments[0]))
+        return opened(self._helpers.ask(resource, verb, *arguments), str(arguments[0]))
 
 
 def make_helpers(deadline_seconds: float = 2.0) -> HelperPool:
@@ -175,7 +196,15 @@ def make_helpers(deadline_seconds: float = 2.0) -> HelperPool:
     return HelperPool(lambda: Helper(CALLS, name="file system", deadline_seconds=deadline_seconds, packages=False))
 
 
-def _opened(answer: Mapping[str, Any], what: str) -> Any:
+def _mounts_of(process: str) -> tuple[Mount, ...]:
+    """The mounts that a process sees (its folder in /proc), none where that is not told."""
+    try:
+        return parse_mounts(Path(f"{process}/mountinfo").read_bytes().decode(errors="surrogateescape"))
+    except OSError:
+        return ()
+
+
+def opened(answer: Mapping[str, Any], what: str) -> Any:
     """The value of an answer of foreign_calls.py. Raises the OSError that it stands for."""
     if "value" in answer:
         return answer["value"]

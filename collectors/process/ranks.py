@@ -9,9 +9,11 @@ from typing import TypeAlias
 from aidiag.collectors.collector import Context
 from aidiag.collectors.node import Node
 from aidiag.collectors.process.files import parse_status
-from aidiag.collectors.records import FoundRecord, RecordFinder, newest
+from aidiag.collectors.records import FoundRecord, newest, records_of
 from aidiag.collectors.subject import Subject, rank
 
+FRESH_SECONDS = 1.5
+"""How old what another collector has read from the records may be."""
 INITIAL_PID_NAMESPACE = 4026531836
 """PROC_PID_INIT_INO of include/linux/proc_ns.h: the PID namespace that a host starts with."""
 
@@ -56,10 +58,11 @@ RankSource: TypeAlias = Callable[[], Iterable[RankProcess]]
 
 def known_ranks(context: Context) -> RankSource:
     """The ranks of the context's job on this host, read anew at each call from the shim's records."""
-    finder = RecordFinder(context.record_folders, job=context.job)
+    finder = records_of(context)
 
     def read() -> list[RankProcess]:
-        return [_process(one, context.node.name) for one in newest(finder.find()).values()]
+        found = finder.find(max_age_seconds=FRESH_SECONDS)
+        return [_process(one, context.node.name) for one in newest(found).values()]
 
     return read
 

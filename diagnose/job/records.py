@@ -6,7 +6,7 @@ import contextlib
 from pathlib import Path
 
 from aidiag.collectors.collector import Context
-from aidiag.collectors.records import RecordFinder
+from aidiag.collectors.records import records_of
 from aidiag.diagnose.job.folder import write_atomically
 from aidiag.diagnose.report.model import JobFacts, RankRow, Report
 from aidiag.diagnose.report.ranks import record_row
@@ -15,46 +15,27 @@ from aidiag.trainer_shim.reader import read_record
 
 SUFFIX = ".record"
 COPIES_CAP = 256
-LOOK_EVERY_SECONDS = 2.0
 
 
-class RecordKeeper:
-    """Holds the records of the context's job open while it runs, and copies them when it is over: by then those of a
-    container have gone with it, and can be read by nobody else.
-    """
-
-    def __init__(self, context: Context) -> None:
-        self._clock = context.clock
-        self._finder = RecordFinder(context.record_folders, job=context.job, keeps_gone=True)
-        self._look_at = 0.0
-
-    def look(self) -> None:
-        """Find what is new, where the last look was some time ago."""
-        now = self._clock.monotonic()
-        if now >= self._look_at:
-            self._look_at = now + LOOK_EVERY_SECONDS
-            self._finder.find()
-
-    def copy(self, folder: Path) -> int:
-        """Copy the newest records into `folder` and say how many. What cannot be copied is left out."""
-        if folder.is_symlink():
-            return 0
-        copied: set[Path] = set()
-        newest_first = sorted(self._finder.find(), key=lambda found: -found.record.identity.attached_unix)
-        for found in newest_first[:COPIES_CAP]:
-            target = folder / f"rank-{found.record.identity.rank}-{found.owner.pid}{SUFFIX}"
-            content = self._finder.content(found)
-            if target in copied or content is None:
-                continue  # a container's first process has the same id each time that it is started
-            with contextlib.suppress(OSError):
-                folder.mkdir(exist_ok=True)
-                write_atomically(target, content)
-                copied.add(target)
-        return len(copied)
-
-    def close(self) -> None:
-        """Let go of the records."""
-        self._finder.close()
+def copy_records(context: Context, folder: Path) -> int:
+    """Copy the newest records of the context's job into `folder` and say how many. What cannot be copied is left out."""
+    if folder.is_symlink():
+        return 0
+    copied: set[Path] = set()
+    finder = records_of(context)
+    newest_first = sorted(finder.find(), key=lambda found: -found.record.identity.attached_unix)
+    for found in newest_first[:COPIES_CAP]:
+        target = folder / f"rank-{found.record.identity.rank}-{found.owner.pid}{SUFFIX}"
+        if target in copied:
+            continue  # a container's first process has the same id each time that it is started
+        with contextlib.suppress(OSError, RecordError):
+            content = finder.content(found)
+            folder.mkdir(exist_ok=True)
+            write_atomically(target, content)
+            copied.add(target)
+    if finder is not context.records:
+        finder.close()
+    return len(copied)
 
 
 def copied_rows(folder: Path) -> list[RankRow]:

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from aidiag.collectors.comm_split import COMM
 from aidiag.collectors.observation import Labels, Sample
-from aidiag.collectors.rank_samples import state_code
+from aidiag.collectors.rank_samples import state_of
+from aidiag.collectors.rank_state import RankState
 from aidiag.collectors.subject import Subject
 from aidiag.diagnose.report.model import RankRow
 from aidiag.trainer_shim.model import Record
-
-STATES = {
-    0: "unknown", 1: "starting", 2: "rendezvous", 3: "group init", 4: "training", 5: "checkpoint", 6: "evaluation",
-    7: "finished", 8: "failed",
-}  # fmt: skip
-"""Words for `rank_state_code`."""
 
 Readings = Mapping[tuple[str, Labels], Sample]
 
@@ -29,11 +25,12 @@ def record_row(record: Record) -> RankRow:
     """Where a rank stood at its last sign of life, by its record. How its process ended, no record says."""
     identity, state = record.identity, record.state
     steps = state.steps + state.steps_skipped
-    comm = [seconds for phase, seconds in state.phase_seconds.items() if phase == "comm"]
+    alone = {COMM: 0.0} if identity.world_size == 1 else {}
+    comm = [seconds for phase, seconds in {**alone, **state.phase_seconds}.items() if phase == COMM]
     return RankRow(
         rank=identity.rank,
         host=identity.host,
-        state=STATES[state_code(state)],
+        state=state_of(state).words,
         phase=state.phase,
         steps=state.steps,
         step_seconds=_mean(state.step_seconds, steps),
@@ -90,7 +87,7 @@ def _state(readings: Readings, exit_code: float | None) -> tuple[str, str]:
             return "killed", f"signal {-int(exit_code)}"
         return ("finished", "") if exit_code == 0 else ("failed", f"exit code {int(exit_code)}")
     code = _number(readings, "rank_state_code")
-    state = "unknown" if code is None else STATES.get(int(code), "unknown")
+    state = RankState.of(code).words
     if _number(readings, "rank_up") == 0.0 and state not in ("finished", "failed"):
         return "gone", "its process ended; how is not known"
     return state, ""

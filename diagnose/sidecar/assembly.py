@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from aidiag.collectors import COLLECTORS, registry
 from aidiag.collectors.collector import Clock, Context
 from aidiag.collectors.live import LiveNode
 from aidiag.collectors.node import Node
+from aidiag.collectors.records import records_of
 from aidiag.collectors.runner import Runner
 from aidiag.diagnose.config import Config
 from aidiag.diagnose.report.model import JobFacts, Unknown
@@ -83,6 +84,7 @@ def assemble(
     """
     node = LiveNode(name=host)
     context = context_of(node)
+    context = replace(context, records=records_of(context))
     known = registry()
     collectors = [make(context) for name, make in COLLECTORS.items() if name not in config.disable]
     book = load_rulebook(known, config)

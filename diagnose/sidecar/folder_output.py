@@ -19,8 +19,8 @@ from aidiag.rules.finding import Finding
 STATE_SECONDS = 2.0
 FINDINGS_LIMIT_BYTES = 8 << 20
 SHARED_KINDS = frozenset({"rank", "job", "nic", "port", "host"})
-SHARED_SIGNALS_LEFT_OUT = ("collector_", "log_", "host_filesystem_")
-"""Signals that only this host's own rules need."""
+SHARED_SIGNALS_LEFT_OUT = ("collector_", "log_", "host_filesystem_", "job_ranks_")
+"""Signals that only this host's own rules need, or that count what this host has of the job."""
 
 
 class FolderOutput:

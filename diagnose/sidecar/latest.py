@@ -22,8 +22,11 @@ class Latest:
         self._series: dict[tuple[str, Subject, Labels], Sample] = {}
 
     def add(self, sample: Sample) -> None:
-        """Take a reading."""
-        self._series[(sample.signal, sample.subject, sample.labels)] = sample
+        """Take a reading, where there is no newer one: what another host says of the job may come late."""
+        key = (sample.signal, sample.subject, sample.labels)
+        known = self._series.get(key)
+        if known is None or sample.time >= known.time:
+            self._series[key] = sample
 
     def expire(self, now: float) -> None:
         """Forget what is stale at `now`."""

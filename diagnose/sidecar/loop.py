@@ -30,6 +30,8 @@ from aidiag.rules.window import Window
 TICK_SECONDS = 1.0
 ALIVE_SECONDS = 30.0
 EVENTS_KEPT = 500
+CLOCK_STEP_SECONDS = 0.1
+"""A wall clock that has moved by so much has been set."""
 LOOK_BACK_SECONDS = 60.0
 """Events from so long before the start still count: a job may have begun before its sidecar did."""
 
@@ -132,6 +134,7 @@ class Sidecar:
         """
         now, unix = self._clock.monotonic(), self._clock.unix()
         self._turned = now
+        self._follow_wall_clock(unix - now)
         for observation in self._source.poll():
             self._take(observation)
         self._latest.expire(now)
@@ -173,6 +176,11 @@ class Sidecar:
             roots, consequences = arrange(findings, self._links)
             self._last = (findings, (roots, consequences, questions(roots, self._links, self.language)))
         return self._last[1]
+
+    def _follow_wall_clock(self, unix_offset: float) -> None:
+        """Let a step of the wall clock move all Unix times: those of other hosts and of logs are in the new one."""
+        if abs(unix_offset - (self._window.unix_offset or 0.0)) > CLOCK_STEP_SECONDS:
+            self._window.unix_offset = self._tracker.unix_offset = unix_offset
 
     def every_finding(self) -> list[Finding]:
         """All findings of the job so far, cleared ones too, not yet arranged."""

@@ -17,7 +17,7 @@ from aidiag.collectors.collector import Clock, Context, SystemClock
 from aidiag.diagnose.config import Config
 from aidiag.diagnose.job.folder import HostFolder, JobFolder, write_atomically
 from aidiag.diagnose.job.gather import write_merged
-from aidiag.diagnose.job.records import RecordKeeper
+from aidiag.diagnose.job.records import copy_records
 from aidiag.diagnose.job.runs import SidecarFile, write_sidecar
 from aidiag.diagnose.report.model import JobFacts, Report, encode
 from aidiag.diagnose.sidecar.assembly import Assembly, assemble
@@ -55,11 +55,10 @@ class JobWatch:
     def run(self, stop: threading.Event) -> Report:
         """Watch until the runs are over or `stop` is set; returns the report that was written."""
         assembly = self._assemble()
-        self._keeper = RecordKeeper(assembly.context)
         try:
             self._announce(assembly)
             self._runs.start(at_end=assembly.sidecar.stop)
-            assembly.sidecar.run(done=lambda: self._keep_records() or stop.is_set())
+            assembly.sidecar.run(done=stop.is_set)
             if not stop.is_set():
                 end = self._clock.monotonic() + LAST_LOOK_SECONDS
                 while self._clock.monotonic() < end:
@@ -67,14 +66,8 @@ class JobWatch:
                     assembly.sidecar.tick()
             return self._finish(assembly)
         finally:
-            self._keeper.close()
             self._runs.stop()
             assembly.close()
-
-    def _keep_records(self) -> bool:
-        """Hold new records open; never a reason to end."""
-        self._keeper.look()
-        return False
 
     def _assemble(self) -> Assembly:
         output = FolderOutput(self._folder, self._job, self._clock, lambda: assembly.port)
@@ -120,7 +113,7 @@ class JobWatch:
         unix = self._clock.unix()
         snapshot = sidecar.tick(final=True)
         self._writer.close()
-        self._keeper.copy(self._folder.records)
+        copy_records(assembly.context, self._folder.records)
         roots, consequences = sidecar.arrange(self._output.anchor(sidecar.every_finding(), unix))
         report = Report(
             version=__version__,

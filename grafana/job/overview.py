@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from aidiag.collectors.rank_state import RankState
 from aidiag.grafana.panel import Panel, Query, Row, State
 
-RANK_STATES = {
-    0: State("unknown", "gray"),
-    1: State("starting", "super-light-blue"),
-    2: State("rendezvous", "light-blue"),
-    3: State("group init", "blue"),
-    4: State("training", "green"),
-    5: State("checkpoint", "yellow"),
-    6: State("evaluation", "purple"),
-    7: State("finished", "dark-green"),
-    8: State("failed", "red"),
+COLORS = {
+    RankState.UNKNOWN: "gray",
+    RankState.STARTING: "super-light-blue",
+    RankState.RENDEZVOUS: "light-blue",
+    RankState.GROUP_INIT: "blue",
+    RankState.TRAINING: "green",
+    RankState.CHECKPOINT: "yellow",
+    RankState.EVALUATION: "purple",
+    RankState.FINISHED: "dark-green",
+    RankState.FAILED: "red",
 }
+RANK_STATES = {int(state): State(state.words, color) for state, color in COLORS.items()}
 
 FINDING_COLUMNS = {
     "rule": "Rule",
@@ -70,11 +72,11 @@ ROW = Row(
         ),
         Panel(
             "Ranks attached",
-            "Ranks in which the shim has attached, on all hosts in view. "
+            "Ranks in which the shim has attached, on all hosts that are scraped. "
             "Without it a rank's steps and phases cannot be seen.",
             "stat",
             "none",
-            (Query('max(aidiag_job_ranks_attached{job_id="$job_id"})', "attached"),),
+            (Query('sum(max by (rank) (aidiag_rank_shim_attached{job_id="$job_id"}))', "attached"),),
             width=4,
             height=4,
         ),

@@ -23,7 +23,8 @@ ROW = Row(
         Panel(
             "Where the step's time goes",
             "Share of each phase in the step: of each phase, the median over the ranks. "
-            "comm_late_peer is waiting for another rank, comm_wire is communication itself.",
+            "Where all ranks are on one host, comm_late_peer is waiting for another rank and comm_wire communication itself; "
+            "elsewhere comm is both.",
             "timeseries",
             "percentunit",
             (
@@ -54,7 +55,7 @@ ROW = Row(
             (
                 Query(
                     "topk(5, sum by (rank) ("
-                    + _phase(',phase!~"comm_late_peer|comm_wire"')
+                    + _phase(',phase!~"comm.*"')
                     + " / on (job_id, rank) group_left () "
                     + STEPS
                     + "))",
@@ -64,14 +65,15 @@ ROW = Row(
             width=12,
         ),
         Panel(
-            "Waiting for a late peer, shortest five",
-            "Time of a step that a rank waits for others. The rank that waits least is the one that the others wait for.",
+            "Waiting for peers, shortest five",
+            "Time of a step that a rank waits for others; where the job has several hosts, with the communication itself. "
+            "The rank that waits least is the one that the others wait for.",
             "timeseries",
             "s",
             (
                 Query(
-                    "bottomk(5, max by (rank) ("
-                    + _phase(',phase="comm_late_peer"')
+                    "bottomk(5, sum by (rank) ("
+                    + _phase(',phase=~"comm|comm_late_peer"')
                     + " / on (job_id, rank) group_left () "
                     + STEPS
                     + "))",

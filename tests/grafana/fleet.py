@@ -96,6 +96,7 @@ def rank_series(number: int) -> Iterator[Series]:
     yield series("rank_info", 1, local_rank=str(number % 2), gpu=str(number % 2), framework="torch", launcher="slurm")
     yield series("rank_up", 1)
     yield series("rank_state_code", 5 if number == 2 else 4)
+    yield series("rank_shim_attached", 0 if sick else 1)
     yield series("rank_restarts_total", 1 if number == 1 else 0)
     yield series("steps_total", 1000, STEPS_PER_SECOND)
     yield series("step_seconds_total", 500, STEPS_PER_SECOND * step_seconds)
@@ -132,7 +133,6 @@ def node_series(node: str) -> Iterator[Series]:
         return series(signal, host(node), start, growth, **extra)
 
     yield series("job_world_size", job_subject(JOB), 5)
-    yield series("job_ranks_attached", job_subject(JOB), 3)
     yield on_host("host_memory_total_bytes", 100 * GIB)
     yield on_host("host_memory_available_bytes", (20 if second else 40) * GIB)
     yield on_host("host_shm_size_bytes", 10 * GIB)

@@ -13,6 +13,7 @@ import yaml
 
 from aidiag.collectors import registry
 from aidiag.grafana import alerts, yaml_files
+from aidiag.grafana.job import slow
 from aidiag.grafana.metrics import metric_table
 from aidiag.grafana.placeholder import LABELS
 from aidiag.rules.loader import load_rules
@@ -246,9 +247,12 @@ def test_alert_on_aidiag_itself(
     )
 
 
-def test_recorded_series_hold_the_own_time(promtool: Callable[..., None]) -> None:
-    """Two ranks of a job step twice a second; rank 1 computes 0.4 s a step where rank 0 computes 0.1 s and waits."""
-    steps, rates = [], {"0": {"forward": 12, "comm_late_peer": 36}, "1": {"forward": 48, "comm_late_peer": 0}}
+@pytest.mark.parametrize("waiting", ["comm_late_peer", "comm"])
+def test_recorded_series_hold_the_own_time(promtool: Callable[..., None], waiting: str) -> None:
+    """Two ranks of a job step twice a second; rank 1 computes 0.4 s a step where rank 0 computes 0.1 s and waits. The
+    wait is no own time, whether it could be split or is told whole.
+    """
+    steps, rates = [], {"0": {"forward": 12, waiting: 36}, "1": {"forward": 48, waiting: 0}}
     for rank, phases in rates.items():
         identity = {"job_id": "j", "rank": rank, "instance": f"h{rank}", "job": "aidiag"}
         steps.append(series("100+120x10", "aidiag_steps_total", **identity))
@@ -269,7 +273,7 @@ def test_recorded_series_hold_the_own_time(promtool: Callable[..., None]) -> Non
         mad: [value(mad, 0.15, job_id="j")],
         phase: [
             value(phase, 0.25, job_id="j", phase="forward"),
-            value(phase, 0.15, job_id="j", phase="comm_late_peer"),
+            value(phase, 0.15, job_id="j", phase=waiting),
         ],
         up: [value(up, 2, job_id="j")],
     }
@@ -288,6 +292,33 @@ def test_recorded_series_hold_the_own_time(promtool: Callable[..., None]) -> Non
         ROOT / "grafana" / "prometheus" / "recording.yaml",
         {"interval": "1m", "input_series": steps, "promql_expr_test": tests},
     )
+
+
+@pytest.mark.parametrize("waiting", ["comm_late_peer", "comm"])
+def test_the_dashboard_shows_who_is_waited_for(promtool: Callable[..., None], waiting: str) -> None:
+    """The rank that waits least and computes longest is on the panels, in a job of one host and of several."""
+    panels = {panel.title: panel.queries[0].expr for panel in slow.ROW.panels}
+    values = []
+    for rank, (own, wait) in {"0": (12, 36), "1": (42, 6)}.items():
+        values.append(series("100+120x10", "aidiag_steps_total", job_id="j", rank=rank))
+        for phase, growth in {"forward": own, waiting: wait}.items():
+            values.append(
+                series(f"50+{growth}x10", "aidiag_step_phase_seconds_total", job_id="j", rank=rank, phase=phase)
+            )
+    wanted = {
+        "Own time by rank, longest five": {"0": 0.1, "1": 0.35},
+        "Waiting for peers, shortest five": {"0": 0.3, "1": 0.05},
+    }
+    tests = [
+        {
+            "expr": f"round({panels[title].replace('$__rate_interval', '2m').replace('$job_id', 'j')}, 0.0001)",
+            "eval_time": "8m",
+            "exp_samples": [{"labels": f'{{rank="{rank}"}}', "value": value} for rank, value in ranks.items()],
+        }
+        for title, ranks in wanted.items()
+    ]
+    rules = ROOT / "grafana" / "prometheus" / "recording.yaml"
+    promtool(rules, {"interval": "1m", "input_series": values, "promql_expr_test": tests})
 
 
 def test_alerts_name_only_what_is_there(committed: dict[str, dict[str, Any]]) -> None:

@@ -55,7 +55,7 @@ TRUTH: Mapping[tuple[str, str], Mapping[str, float]] = {
         "rank 2": 0.29,
         "rank 3": 0.48,
     },
-    ("Waiting for a late peer, shortest five", "rank {{rank}}"): {
+    ("Waiting for peers, shortest five", "rank {{rank}}"): {
         "rank 0": 0.18,
         "rank 1": 0.18,
         "rank 2": 0.18,

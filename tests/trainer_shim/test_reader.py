@@ -416,3 +416,22 @@ def test_a_file_that_shrinks_under_the_reader(path: Path) -> None:
         os.truncate(path, 0)
         with pytest.raises(RecordError):
             reader.read()
+
+
+def test_only_what_can_be_new_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look at a rank that made one step since the last one checks a handful of items, not the whole ring of steps."""
+    written(tmp_path / "r", steps=1200).writer.close()
+    checked: list[int] = []
+    unframe = layout.unframe
+
+    def counted(item: bytes) -> object:
+        checked.append(len(item))
+        return unframe(item)
+
+    monkeypatch.setattr(layout, "unframe", counted)
+    with RecordReader(str(tmp_path / "r")) as reader:
+        (step,) = reader.read(steps_after=1199).steps
+    assert 1200 == step.number
+    assert 3 >= checked.count(layout.SECTIONS[layout.STEP].item_bytes)
+    assert {"data_wait", "forward"} <= step.phases.keys() <= step.spent_seconds.keys()
+    assert 1 == checked.count(layout.SECTIONS[layout.VALUES].item_bytes)

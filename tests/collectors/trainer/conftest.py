@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from aidiag.collectors.collector import Context
+from aidiag.collectors.errors import HungError
 from aidiag.trainer_shim import identity, layout, owner
 from aidiag.trainer_shim.timeline import Timeline
 from aidiag.trainer_shim.writer import RecordWriter
@@ -64,7 +65,9 @@ class FakeNode:
 
     def __init__(self) -> None:
         self.processes: dict[int, tuple[dict[str, str], list[str]]] = {}
+        self.started: dict[int, int] = {}
         self.files: set[str] = set()
+        self.hangs: set[str] = set()
         self.reads = 0
 
     def entries(self, path: str) -> list[str]:
@@ -79,6 +82,8 @@ class FakeNode:
         environ, arguments = self.processes[int(pid)]
         if "HIDDEN" in environ:
             raise PermissionError(path)
+        if name == "stat":
+            return f"{pid} (x) S {'0 ' * 18}{self.started.get(int(pid), 5)} {'0 ' * 30}".encode()
         if name == "environ":
             return "\0".join(f"{key}={value}" for key, value in environ.items()).encode()
         return "\0".join(arguments).encode() + b"\0"
@@ -89,6 +94,8 @@ class FakeNode:
 
     def exists(self, path: str) -> bool:
         """Whether a file is there."""
+        if path in self.hangs:
+            raise HungError(f"exists({path}) has not returned for 2.0 s")
         return path in self.files
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from aidiag.collectors.launched_ranks import SCAN_SECONDS, LaunchedRanks, parse_environ
+from aidiag.collectors.launched_ranks import AGAIN_SECONDS, SCAN_SECONDS, YOUNG_SECONDS, LaunchedRanks, parse_environ
 
 SHIM = "/opt/aidiag/trainer_shim/inject"
 RANK = {"RANK": "1", "WORLD_SIZE": "2", "AIDIAG_JOB_ID": "j", "PYTHONPATH": f"/lib:{SHIM}"}
@@ -77,19 +77,81 @@ def test_who_is_no_rank(node: Any) -> None:
     assert ["other"] == [one.job for one in LaunchedRanks(node).find(0)]
 
 
-def test_each_process_is_read_once(node: Any) -> None:
-    """Processes are listed every few seconds, and only new ones are looked into; ended ones are forgotten."""
+def test_processes_are_listed_every_few_seconds(node: Any) -> None:
+    """New ones are found, ended ones are forgotten."""
     node.processes = {7: (RANK, TRAIN)}
     ranks = LaunchedRanks(node)
     ranks.find(0)
-    reads = node.reads
     node.processes[8] = ({**RANK, "RANK": "0"}, TRAIN)
     assert [1] == [one.place.rank for one in ranks.find(SCAN_SECONDS - 1)]
     assert [0, 1] == [one.place.rank for one in ranks.find(SCAN_SECONDS)]
-    assert 2 * reads == node.reads
     del node.processes[7]
 
     assert [0] == [one.place.rank for one in ranks.find(2 * SCAN_SECONDS)]
+
+
+def test_old_processes_are_hardly_read(node: Any) -> None:
+    """Of an old trainer only its start is read, of other old programs nothing for a while."""
+    node.files = {f"/proc/7/root{SHIM}/sitecustomize.py"}
+    node.processes = {7: (RANK, TRAIN), **{pid: ({}, ["sleep"]) for pid in range(100, 150)}}
+    ranks = LaunchedRanks(node)
+    ranks.find(0)
+    ranks.find(YOUNG_SECONDS)
+    node.reads = 0
+    assert [(7,)] == [one.pids for one in ranks.find(YOUNG_SECONDS + SCAN_SECONDS)]
+    assert 51 >= node.reads
+    node.reads = 0
+    assert [(7,)] == [one.pids for one in ranks.find(YOUNG_SECONDS + 2 * SCAN_SECONDS)]
+
+    assert 1 == node.reads
+
+
+@pytest.mark.parametrize("before", [(RANK, ["bash", "run.sh"]), ({}, ["slurmstepd"])], ids=["wrapper", "launcher"])
+def test_a_process_that_becomes_another_program(node: Any, before: tuple[dict[str, str], list[str]]) -> None:
+    """A wrapper that executes the trainer in its place is a Python then, and a launcher's child becomes a rank."""
+    node.processes = {7: before}
+    ranks = LaunchedRanks(node)
+    ranks.find(0)
+    node.processes = {7: (RANK, ["python", "-I", "train.py"])}
+    (found,) = ranks.find(SCAN_SECONDS)
+
+    assert "python -I ignores PYTHONPATH" == found.reason
+
+
+def test_a_wrapper_that_takes_its_time(node: Any) -> None:
+    """One that prepares for an hour before it executes the trainer is looked at again now and then."""
+    node.processes = {7: (RANK, ["bash", "run.sh"])}
+    ranks = LaunchedRanks(node)
+    for minute in range(60):
+        ranks.find(60 * minute)
+    node.processes = {7: (RANK, ["python", "-E", "train.py"])}
+
+    assert "python -E ignores PYTHONPATH" == ranks.find(3600 + AGAIN_SECONDS)[0].reason
+
+
+def test_a_number_that_goes_to_another_process(node: Any) -> None:
+    """A process with the number of one that has ended is another one, as its start tells."""
+    node.files = {f"/proc/7/root{SHIM}/sitecustomize.py"}
+    node.processes = {7: (RANK, TRAIN)}
+    ranks = LaunchedRanks(node)
+    ranks.find(0)
+    ranks.find(YOUNG_SECONDS)
+    node.started[7], node.processes = 6, {7: ({**RANK, "RANK": "0"}, TRAIN)}
+
+    assert [0] == [one.place.rank for one in ranks.find(YOUNG_SECONDS + SCAN_SECONDS)]
+
+
+def test_a_home_that_does_not_answer(node: Any) -> None:
+    """Whether the shim is there on a dead file system is not known, and said to be so; later it is asked again."""
+    path = f"/proc/7/root{SHIM}/sitecustomize.py"
+    node.processes, node.files, node.hangs = {7: (RANK, TRAIN)}, {path}, {path}
+    ranks = LaunchedRanks(node)
+    (found,) = ranks.find(0)
+    assert f"the file system of {SHIM} does not answer: exists({path}) has not returned for 2.0 s" == found.reason
+    ranks.find(YOUNG_SECONDS)
+    node.hangs = set()
+
+    assert "" == ranks.find(YOUNG_SECONDS + AGAIN_SECONDS)[0].reason
 
 
 def test_an_environment_is_taken_apart() -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from aidiag.collectors.namespaces import SEARCH_SECONDS, Namespaces
-from aidiag.collectors.record_folders import is_tmpfs
 from aidiag.trainer_shim.owner import Owner
 
 BOOT = "0" * 32
@@ -103,33 +102,3 @@ def test_processes_are_looked_at_once(proc: Proc, monkeypatch: pytest.MonkeyPatc
         now += SEARCH_SECONDS
 
     assert {10: 3, 20: 3, 21: 3} == {pid: looks.count(pid) for pid in looks}
-
-
-MOUNTS = """\
-22 1 254:0 / / rw - ext4 /dev/vda rw
-30 22 0:20 / /dev rw - devtmpfs none rw
-31 30 0:21 / /dev/shm rw,nosuid shared:3 - tmpfs tmpfs rw
-32 22 0:22 / /run rw - tmpfs tmpfs rw
-33 32 0:23 / /run/aidiag rw - fuse.evil evil rw
-34 22 0:24 / /a\\040b rw - tmpfs tmpfs rw
-broken line
-"""
-
-
-@pytest.mark.parametrize(
-    ("path", "expected"),
-    [
-        ("/dev/shm", True),
-        ("/dev/shm/aidiag-0", True),
-        ("/dev/shmx", False),
-        ("/run", True),
-        ("/run/aidiag/u", False),
-        ("/run/aidiagx", True),
-        ("/home", False),
-        ("/a b/c", True),
-    ],
-)
-def test_only_a_tmpfs_is_opened(path: str, expected: bool) -> None:
-    """The table of mounts tells which folders lie in memory, without touching any of them."""
-    assert expected == is_tmpfs(MOUNTS, path)
-    assert not is_tmpfs("", path)

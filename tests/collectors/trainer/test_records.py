@@ -8,13 +8,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from aidiag.collectors.records import DEAD_KEPT_SECONDS, FoundRecord, RecordFinder, newest
+from aidiag.collectors.records import DEAD_KEPT_SECONDS, FoundRecord, RecordFinder, newest, records_of
 from aidiag.trainer_shim import owner
+from aidiag.trainer_shim.model import RecordError
 
 ROOT = Path(__file__).resolve().parents[3]
 HERE = owner.this_process()
@@ -65,6 +67,61 @@ def test_a_record_that_is_not_ready_is_tried_again(folder: Path, trainer: Callab
     early.unlink()
 
     assert [] == finder.find()
+
+
+def test_a_copy_is_made_of_the_open_file(folder: Path, trainer: Callable[..., Any], tmp_path: Path) -> None:
+    """The bytes of a record can be had when its path leads nowhere any more, as after the end of a container."""
+    one = trainer(3)
+    one.step(forward=0.1)
+    finder = RecordFinder([folder])
+    (found,) = finder.find()
+    wanted = one.path.read_bytes()
+    folder.rename(tmp_path / "elsewhere")
+
+    assert wanted == finder.content(found)
+    finder.close()
+    with pytest.raises(RecordError):
+        finder.content(found)
+
+
+def test_several_share_what_was_found(folder: Path, trainer: Callable[..., Any]) -> None:
+    """Who can do with what was read a moment ago causes no look of its own; who wants the present gets it."""
+    now = 100.0
+    one = trainer(0)
+    finder = RecordFinder([folder], clock=lambda: now)
+
+    def steps(max_age_seconds: float) -> int:
+        return finder.find(max_age_seconds)[0].record.state.steps
+
+    assert 0 == steps(2.0)
+    one.step(forward=0.1)
+    now += 1
+    assert [0, 1, 1] == [steps(2.0), steps(0.0), steps(2.0)]
+    one.step(forward=0.1)
+    now += 2
+
+    assert 2 == steps(2.0)
+
+
+def test_all_collectors_share_one_finder(context: Any, folder: Path) -> None:
+    """Where a context has a finder, nobody makes another."""
+    shared = replace(context, records=RecordFinder([folder]))
+
+    assert shared.records is records_of(shared) is records_of(shared)
+    assert records_of(context) is not records_of(context)
+
+
+def test_a_record_out_of_sight(folder: Path, trainer: Callable[..., Any], tmp_path: Path) -> None:
+    """A record is told and can be copied after its folder went with a container; one that was removed is let go."""
+    kept, removed = trainer(0, GONE), trainer(1, GONE)
+    finder = RecordFinder([folder], job="j")
+    assert [0, 1] == ranks(finder.find())
+    removed.path.unlink()
+    content = kept.path.read_bytes()
+    folder.rename(tmp_path / "elsewhere")
+    (found,) = finder.find()
+
+    assert (0, content) == (found.record.identity.rank, finder.content(found))
 
 
 def test_steps_are_read_once_and_kept(folder: Path, trainer: Callable[..., Any]) -> None:
@@ -193,3 +250,4 @@ def test_a_rank_in_a_container(folder: Path, trainer: Callable[..., Any], trap: 
     finally:
         child.communicate("\n")
     assert [] == [one for one in finder.find() if one.alive is not False]
+    finder.close()

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from aidiag.collectors.collector import Context
+from aidiag.collectors.comm_split import COMM_PHASES
 from aidiag.collectors.errors import UnavailableError
 from aidiag.collectors.observation import Absent, Event, Sample
 from aidiag.collectors.rank_samples import expected_ranks
@@ -175,8 +176,8 @@ def test_a_rank_that_hangs_is_idle(collector: TrainerCollector, trainer: Callabl
 
 
 def test_communication_is_split(collector: TrainerCollector, trainer: Callable[..., Any]) -> None:
-    """The phase `comm` of the record is told as its two parts."""
-    one, two = trainer(0), trainer(1)
+    """The phase `comm` of the record is told as its two parts where all ranks are in view, else whole."""
+    one, two = (trainer(rank, world_size=2, local_world_size=2) for rank in (0, 1))
     two.now = one.now
     one.step(forward=0.4, comm=0.6)
     two.step(forward=0.9, comm=0.1)
@@ -185,6 +186,23 @@ def test_communication_is_split(collector: TrainerCollector, trainer: Callable[.
     assert 0.5 == pytest.approx(view.value("step_phase_seconds_total", 0, phase="comm_late_peer"))
     assert 0.1 == pytest.approx(view.value("step_phase_seconds_total", 0, phase="comm_wire"))
     assert view.value("step_phase_seconds_total", 0, phase="comm") is None
+    two.path.unlink()
+    one.step(forward=0.4, comm=0.6)
+    view = View(collector)
+    assert 0.6 == pytest.approx(view.value("step_phase_seconds_total", 0, phase="comm"))
+    assert 0.5 == pytest.approx(view.value("step_phase_seconds_total", 0, phase="comm_late_peer"))
+
+
+def test_a_job_of_one_rank_has_nobody_to_talk_to(collector: TrainerCollector, trainer: Callable[..., Any]) -> None:
+    """Where no communication was measured it is missing, but a job of one rank is known to have none."""
+    one = trainer(0, world_size=1, local_world_size=1)
+    one.step(forward=1.0)
+    assert 0.0 == View(collector).value("step_phase_seconds_total", 0, phase="comm_wire")
+    two = trainer(1, who=GONE, world_size=2, local_world_size=2)
+    two.step(forward=1.0)
+    view = View(collector)
+
+    assert [None] * 3 == [view.value("step_phase_seconds_total", 1, phase=phase) for phase in COMM_PHASES]
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,11 +13,11 @@ from aidiag.collectors.comm_split import CommSplit
 from aidiag.collectors.live import LiveNode
 from aidiag.collectors.observation import Sample
 from aidiag.collectors.rank_samples import rank_samples
-from aidiag.collectors.records import RecordFinder, newest
+from aidiag.collectors.records import RecordFinder, newest, records_of
 from aidiag.collectors.subject import rank
 from aidiag.diagnose.job.folder import JobFolder
 from aidiag.diagnose.job.gather import gather
-from aidiag.diagnose.job.records import RecordKeeper, copied_rows
+from aidiag.diagnose.job.records import copied_rows, copy_records
 from aidiag.diagnose.report.ranks import rank_rows, record_row
 from aidiag.trainer_shim.reader import read_record
 
@@ -24,44 +25,52 @@ Train = Callable[..., Path]
 
 
 @pytest.fixture
-def keeper(shim_folder: Path) -> RecordKeeper:
-    """The keeper of a job's sidecar."""
-    return RecordKeeper(Context(LiveNode(name="a"), SystemClock(), job="j", record_folders=(shim_folder,)))
+def context(shim_folder: Path) -> Iterator[Context]:
+    """What a job's sidecar and its collectors share."""
+    context = Context(LiveNode(name="a"), SystemClock(), job="j", record_folders=(shim_folder,))
+    finder = records_of(context)
+    yield replace(context, records=finder)
+    finder.close()
 
 
-def test_records_that_went_with_their_container_are_kept(keeper: RecordKeeper, train: Train, tmp_path: Path) -> None:
+def found(context: Context) -> int:
+    """How many records the collectors have found by now."""
+    return len(records_of(context).find())
+
+
+def test_records_that_went_with_their_container_are_kept(context: Context, train: Train, tmp_path: Path) -> None:
     """A record whose folder is gone by the end of the job is copied whole; one that was never seen is not."""
     path = train(1, forward=0.5)
     told = read_record(str(path))
-    keeper.look()
-    path.unlink()
+    assert 1 == found(context)
+    path.rename(tmp_path / "out of sight")  # nobody has removed it, but its path leads nowhere
     path.parent.rmdir()
 
-    assert 1 == keeper.copy(tmp_path / "records")
+    assert 1 == copy_records(context, tmp_path / "records")
     (copy,) = (tmp_path / "records").iterdir()
     assert "rank-1-4100001.record" == copy.name
     assert told == read_record(str(copy))
 
 
 def test_of_a_rank_that_was_started_again_the_newest_record_is_kept(
-    keeper: RecordKeeper, train: Train, tmp_path: Path
+    context: Context, train: Train, tmp_path: Path
 ) -> None:
     """In a new container the same process id comes again: its later record takes the place of the earlier one."""
     first = train(1, attached_unix=1000.0, steps=2, forward=0.5)
-    keeper.look()
+    assert 1 == found(context)
     first.unlink()
     train(1, attached_unix=2000.0, steps=5, forward=0.5)
 
-    assert 1 == keeper.copy(tmp_path / "records")
+    assert 1 == copy_records(context, tmp_path / "records")
     assert [5] == [row.steps for row in copied_rows(tmp_path / "records")]
 
 
-def test_copies_go_through_no_link(keeper: RecordKeeper, train: Train, tmp_path: Path) -> None:
+def test_copies_go_through_no_link(context: Context, train: Train, tmp_path: Path) -> None:
     """A link in the place of the folder of copies is not followed, nor is one that stands for a copy."""
     path = train(1, forward=0.5)
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "records").symlink_to(tmp_path / "elsewhere")
-    assert 0 == keeper.copy(tmp_path / "records")
+    assert 0 == copy_records(context, tmp_path / "records")
     assert [] == list((tmp_path / "elsewhere").iterdir())
 
     (tmp_path / "elsewhere" / "rank-1-1.record").symlink_to(path)
@@ -74,10 +83,10 @@ def test_a_record_and_its_readings_tell_the_same(train: Train, shim_folder: Path
     process id, which is no reading; skipped steps count in the mean.
     """
     train(1, steps=5, skipped=1, **phases)
-    found = newest(RecordFinder([shim_folder]).find())
-    (one,) = found.values()
+    newest_found = newest(RecordFinder([shim_folder]).find())
+    (one,) = newest_found.values()
     split = CommSplit()
-    split.update(found)
+    split.update(newest_found)
     subject = rank(1, host=one.record.identity.host, job="j")
     samples = [s for s in rank_samples(one, subject, 1.0, split) if isinstance(s, Sample) and s.signal != "rank_up"]
 
@@ -94,14 +103,12 @@ def test_a_record_and_its_readings_tell_the_same(train: Train, shim_folder: Path
     assert own == live.own_seconds
 
 
-def test_copies_tell_of_the_ranks_of_a_host_without_a_report(
-    train: Train, keeper: RecordKeeper, tmp_path: Path
-) -> None:
+def test_copies_tell_of_the_ranks_of_a_host_without_a_report(train: Train, context: Context, tmp_path: Path) -> None:
     """Where a sidecar died after it had copied the records, the ranks' rows are in the merged report."""
     (tmp_path / "job" / "a").mkdir(parents=True)
     (tmp_path / "job" / "a" / "sidecar.json").write_text("{}")
     train(1, forward=0.5)
-    keeper.copy(tmp_path / "job" / "a" / "records")
+    copy_records(context, tmp_path / "job" / "a" / "records")
 
     assert [(1, 2, "training")] == [
         (row.rank, row.steps, row.state) for row in gather(JobFolder(tmp_path / "job"), {}).ranks

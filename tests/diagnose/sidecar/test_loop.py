@@ -11,7 +11,8 @@ import pytest
 
 from aidiag.collectors import registry
 from aidiag.collectors.observation import Event, Observation, Sample
-from aidiag.collectors.subject import host, rank
+from aidiag.collectors.peers import decode_state
+from aidiag.collectors.subject import host, job, rank
 from aidiag.diagnose.job.folder import HostFolder
 from aidiag.diagnose.job.ledger import Change
 from aidiag.diagnose.report.model import Unknown
@@ -24,6 +25,7 @@ from aidiag.rules.causes import Links, arrange
 from aidiag.rules.engine import Tracker
 from aidiag.rules.finding import Finding
 from aidiag.rules.loader import load_rules
+from aidiag.rules.tracker import REFRESH_SECONDS
 from aidiag.rules.waivers import Waiver
 
 RULE = """\
@@ -48,14 +50,15 @@ class Clock:
     """A clock that the test turns."""
 
     now = 1_000.0
+    step = 0.0
 
     def monotonic(self) -> float:
         """Seconds."""
         return self.now
 
     def unix(self) -> float:
-        """Seconds since 1970: a million more."""
-        return self.now + 1_000_000.0
+        """Seconds since 1970: a million more, and what the wall clock was set by."""
+        return self.now + 1_000_000.0 + self.step
 
 
 class Source:
@@ -245,3 +248,41 @@ def test_what_is_too_much_to_judge_is_told(tmp_path: Path, monkeypatch: pytest.M
     (told,) = [gap for gap in shot.unknown if gap.what == "observations"]
     assert "2 of host_memory_available_bytes were never judged" in told.reason
     assert "newer" not in told.reason
+
+
+def test_a_wall_clock_that_is_set(tmp_path: Path) -> None:
+    """After a step of the wall clock the times of findings are in the new time; its drift moves nothing."""
+    sidecar, source, clock, _ = make(tmp_path)
+    for _second in range(3):
+        clock.now += 1
+        source.waiting = [memory(1e6, clock.now)]
+        sidecar.tick()
+    since = []
+    for clock.step in (0.05, 3600.0):
+        clock.now += REFRESH_SECONDS
+        source.waiting = [memory(1e6, clock.now)]
+        since += [finding.since for finding in sidecar.tick().findings]
+
+    assert [1_001_001.0, 1_004_601.0] == since
+
+
+def test_what_is_told_late_does_not_replace_what_is_new(tmp_path: Path) -> None:
+    """Two hosts tell the world size of their job: the newer word stands, in whatever order they come."""
+    sidecar, source, clock, _ = make(tmp_path)
+    source.waiting = [Sample("job_world_size", job("j"), 4.0, 999.0), Sample("job_world_size", job("j"), 2.0, 998.0)]
+    assert 4 == sidecar.tick().world_size()
+    clock.now += 1
+    source.waiting = [Sample("job_world_size", job("j"), 8.0, 999.5)]
+
+    assert 8 == sidecar.tick().world_size()
+
+
+def test_counts_of_a_host_are_its_own(tmp_path: Path) -> None:
+    """How many ranks of the job a host has is not shared with the others, who count their own."""
+    sidecar, source, clock, folder = make(tmp_path)
+    signals = ("job_world_size", "job_ranks_seen", "job_ranks_attached")
+    source.waiting = [Sample(signal, job("j"), 2.0, clock.now) for signal in signals]
+    snapshot = sidecar.tick()
+
+    assert {*signals} == {sample.signal for sample in snapshot.samples}
+    assert {"job_world_size"} == {s.signal for s in decode_state(folder.state.read_bytes()).samples}
