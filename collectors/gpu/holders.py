@@ -10,8 +10,8 @@ from aidiag.collectors.errors import NotPermittedError
 from aidiag.collectors.gpu.answers import Answers, NoAnswerError
 from aidiag.collectors.observation import Absent, Observation, Sample, labels
 from aidiag.collectors.process.ranks import LocalPids, RankSource, sees_all_processes
-from aidiag.collectors.process.run_files import run_children
 from aidiag.collectors.process.visible import read_stat
+from aidiag.collectors.run_files import read_runs
 from aidiag.collectors.subject import Subject
 
 PROCESSES = "nvmlDeviceGetComputeRunningProcesses"
@@ -38,7 +38,7 @@ class Holders:
     def begin(self) -> None:
         """Look up which processes are the job's."""
         self._owned = {}
-        self._roots = frozenset((*run_children(self._context.host_folder), *self._rank_pids()))
+        self._roots = frozenset(self._job_pids())
 
     def observe(self, answers: Answers, subject: Subject, now: float) -> Iterator[Observation]:
         """How many processes of whom are on a GPU, and how much of its memory others hold."""
@@ -108,22 +108,31 @@ class Holders:
             pid = stat.parent_pid
         return False
 
-    def _rank_pids(self) -> Iterator[int]:
-        """Our numbers of the ranks' processes that live. Those in other PID namespaces are searched less and less."""
+    def _job_pids(self) -> Iterator[int]:
+        """Our numbers of the ranks and commands that live. Those in other PID namespaces are searched less and less."""
         self._rounds += 1
-        ranks = {(rank.pid_namespace, rank.pid): rank for rank in self._ranks()}
-        elsewhere = {key for key in ranks if not self._pids.is_ours(key[0])}
+        started = dict(self._started())
+        elsewhere = {key for key in started if not self._pids.is_ours(key[0])}
         missing = {key for key in elsewhere if key not in self._elsewhere}
         if missing and self._rounds & (self._rounds - 1) == 0:
             self._elsewhere.update(self._pids.find(missing))
-        for key, rank in ranks.items():
-            pid = self._elsewhere.get(key) if key in elsewhere else rank.pid
+        for key, start_ticks in started.items():
+            pid = self._elsewhere.get(key) if key in elsewhere else key[1]
             try:
                 stat = read_stat(self._node, pid) if pid is not None else None
             except NotPermittedError:
                 continue
-            if stat and stat.start_ticks == rank.start_ticks:
+            if stat and stat.start_ticks == start_ticks:
                 yield stat.pid
+
+    def _started(self) -> Iterator[tuple[tuple[int, int], int]]:
+        """The ranks and the commands of `aidiag run`: namespace, number in it, and when the process started."""
+        folder = self._context.host_folder
+        for run in read_runs(folder) if folder else ():
+            if run.child:
+                yield (run.child.namespace, run.child.pid), run.child.start_ticks
+        for rank in self._ranks():
+            yield (rank.pid_namespace, rank.pid), rank.start_ticks
 
     @staticmethod
     def _absent(subject: Subject, reason: str, remedy: str = "", *, expected: bool = True) -> Absent:

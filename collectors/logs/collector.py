@@ -7,12 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar
 
-import msgspec
-
 from aidiag.collectors.collector import Context
 from aidiag.collectors.logs.attribution import Owner
 from aidiag.collectors.logs.compiled import Catalogue, load_catalogue
-from aidiag.collectors.logs.files import open_regular, owner_by_name
+from aidiag.collectors.logs.files import owner_by_name
 from aidiag.collectors.logs.following import Followed
 from aidiag.collectors.logs.kinds import EVENTS
 from aidiag.collectors.logs.processes import Processes
@@ -20,6 +18,7 @@ from aidiag.collectors.logs.splitter import Splitter
 from aidiag.collectors.logs.stream import LogStream
 from aidiag.collectors.logs.tail import TURN_BYTES, Mark
 from aidiag.collectors.observation import Absent, Observation, Sample, labels
+from aidiag.collectors.run_files import name_of, read_run
 from aidiag.collectors.signal import EventKind, Signal
 from aidiag.collectors.subject import host
 
@@ -51,7 +50,6 @@ RESCAN_SECONDS = 5.0
 FILES_LIMIT = 512
 TURN_TOTAL_BYTES = 32 << 20
 TURN_LEAST_BYTES = 256 << 10
-RUN_FILE_LIMIT_BYTES = 1 << 20
 
 
 class LogsCollector:
@@ -180,12 +178,5 @@ class LogsCollector:
         key = re.fullmatch(r"(?:stdout|stderr)-(\d+(?:-\d+)?)(?:\.\d+)?\.log", path.name)
         if not key:
             return None
-        try:
-            with open(open_regular(path.with_name(f"run-{key[1]}.json")), "rb") as file:
-                return msgspec.json.decode(file.read(RUN_FILE_LIMIT_BYTES), type=_Run).rank
-        except (OSError, msgspec.MsgspecError):
-            return None
-
-
-class _Run(msgspec.Struct):
-    rank: int | None = None
+        run = read_run(path.with_name(name_of(key[1])))
+        return run.rank if run else None

@@ -25,6 +25,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from aidiag.collectors import plain_file
+from aidiag.collectors.run_files import name_of
+
 PREFIX = "aidiag-"
 NAME_LIMIT = 80
 READ_LIMIT_BYTES = 4 << 20
@@ -90,7 +93,7 @@ class HostFolder:
 
     def run(self, key: str) -> Path:
         """The file of one `aidiag run`; `key` is its process id, with a number behind where two containers share it."""
-        return self.path / f"run-{key}.json"
+        return self.path / name_of(key)
 
     def capture(self, stream: str, key: str) -> Path:
         """What the command of a run printed on `stream` (stdout or stderr)."""
@@ -208,11 +211,4 @@ def read_bounded(path: Path, limit_bytes: int = READ_LIMIT_BYTES) -> bytes:
     """The content of a plain file that others may have made. Raises OSError for links, devices and pipes, and for
     files above the limit.
     """
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(fd, "rb") as file:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise OSError(errno.EINVAL, "not a plain file", str(path))
-        data = file.read(limit_bytes + 1)
-    if len(data) > limit_bytes:
-        raise OSError(errno.EFBIG, f"larger than {limit_bytes} bytes", str(path))
-    return data
+    return plain_file.read_bounded(path, limit_bytes)

@@ -18,6 +18,7 @@ from aidiag.collectors.live import LiveNode
 from aidiag.collectors.observation import Absent, Event, Observation, Sample
 from aidiag.collectors.process.files import parse_stat
 from aidiag.collectors.process.ranks import RankProcess
+from aidiag.collectors.run_files import ProcessMark, RunFile, encode_run, name_of
 
 Make = Callable[..., Any]
 GIB = 1 << 30
@@ -227,7 +228,8 @@ def test_memory_that_is_not_told(recorded_gpus: Make, gpu_answers: Make) -> None
 
 def test_job_of_aidiag_run(recorded_gpus: Make, gpu_answers: Make, tmp_path: Path) -> None:
     """What descends from the command of `aidiag run` is the job's, records or not."""
-    (tmp_path / "run-7.json").write_text('{"child_pid": 10, "exit_status": null}')
+    run = RunFile("7", "j", "node-a", ("torchrun",), "/w", 1.0, None, child=ProcessMark(10, 4711, 0, ""))
+    (tmp_path / name_of("7")).write_bytes(encode_run(run))
     node = recorded_gpus(
         [gpu_answers(0, nvmlDeviceGetComputeRunningProcesses=holding((20, 30), (99, 1)))],
         processes={10: 7, 20: 10, 99: 1},

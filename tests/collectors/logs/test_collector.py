@@ -1,6 +1,6 @@
-import json
 import os
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +10,7 @@ from aidiag.collectors.collector import Collector, Context
 from aidiag.collectors.logs import LogsCollector, collector, following
 from aidiag.collectors.logs.compiled import Catalogue
 from aidiag.collectors.observation import Absent, Event, Observation, Sample
+from aidiag.collectors.run_files import RunFile, encode_run, name_of
 from aidiag.collectors.subject import rank
 
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
@@ -140,10 +141,11 @@ def test_nccls_own_file_and_the_output_share_what_they_know(job: Job) -> None:
 @pytest.mark.parametrize("name", ["stdout-77.log", "stderr-77.log", "stdout-77.3.log"])
 def test_a_capture_belongs_to_the_rank_of_its_run(job: Job, name: str) -> None:
     """Where `aidiag run` started the rank itself, its file says which one; a launcher's has none."""
-    (job.host / "run-77.json").write_text(json.dumps({"key": "77", "rank": 3, "captures": {"stdout": name}}))
+    run = RunFile("77", "j", "node-a", ("train",), "/w", 1.0, None, rank=3, captures={"stdout": name})
+    (job.host / name_of("77")).write_bytes(encode_run(run))
     (job.host / name).write_text(f"{OOM}\n[rank1]: {OOM}\n")
     assert [event.subject for event in job.events()] == [rank(3, host="node-a", job="j")] * 2
-    (job.host / "run-78.json").write_text(json.dumps({"key": "78", "rank": None}))
+    (job.host / name_of("78")).write_bytes(encode_run(replace(run, key="78", rank=None)))
     (job.host / "stdout-78.log").write_text(OOM + "\n")
     assert [event.subject for event in job.events(5.0)] == [None]
 
