@@ -32,7 +32,6 @@ LOG_KINDS = {  # what the built-in rules take from the log collector, for a tree
         "python_exception": "type text file line function",
     },
     "host": {
-        "kernel_oom_kill": "pid process limit",
         "container_oom_killed": "container exit_code",
         "task_out_of_memory": "node tasks step kills",
     },
