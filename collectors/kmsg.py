@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
-from aidiag.collectors.collector import Context
+from aidiag.collectors.collector import Collector, Context
 from aidiag.collectors.errors import NotPermittedError
 from aidiag.collectors.gpu.xids import gpu_at
 from aidiag.collectors.kmsg_device import KernelLog
@@ -21,7 +21,7 @@ LINE_LIMIT = 1024
 SIGNALS: tuple[Signal, ...] = ()
 
 
-class KmsgCollector:
+class KmsgCollector(Collector):
     """The kernel log. The first reading gives what it still holds, with times in the past."""
 
     name: ClassVar[str] = "kmsg"

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal
 
 import msgspec
 
-from aidiag.collectors.collector import Clock, Context
+from aidiag.collectors.collector import Clock, Collector, Context
 from aidiag.collectors.errors import CollectorError, UnavailableError
 from aidiag.collectors.observation import Absent, Event, Observation, Place, Sample
 from aidiag.collectors.signal import EventKind, Signal
@@ -138,7 +138,7 @@ def read_bounded(path: Path, limit_bytes: int) -> bytes:
         os.close(descriptor)
 
 
-class PeersCollector:
+class PeersCollector(Collector):
     """The other hosts of the job, through the state that their sidecars share in the job folder."""
 
     name: ClassVar[str] = "peers"

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, get_args
 
-from aidiag.collectors.subject import Subject
+from aidiag.collectors.observation import labels
+from aidiag.collectors.subject import Subject, host
 from aidiag.rules.engine import bind
 from aidiag.rules.judgement import Judgement
 from aidiag.rules.model import Rule
@@ -61,7 +62,7 @@ def _of_rule(rule: Rule, window: Window, now: float, language: str) -> Iterator[
     for judgement in judgements:
         yield _verdict(judgement, language)
     if not judgements:
-        yield from _nothing_seen(rule, bound.signals(), window)
+        yield from _nothing_happened(rule, window, now) if rule.events else _nothing_seen(rule, bound.signals(), window)
 
 
 def _verdict(judgement: Judgement, language: str) -> Verdict:
@@ -93,6 +94,20 @@ def _unseen(plain: Verdict, gaps: Iterable[Gap]) -> Verdict:
         reason = f"{gap.what}: {gap.reason}" if gap else "cannot be judged"
         return replace(plain, status="unknown", reason=reason, remedy=gap.remedy if gap else "")
     return replace(plain, status="skipped", reason=next(iter(gaps)).reason)
+
+
+def _nothing_happened(rule: Rule, window: Window, now: float) -> Iterator[Verdict]:
+    """No event and no reason why none could be seen: that is well where the source of each kind was read."""
+    plain = Verdict(rule.check or rule.id, "ok", NODE, rule=rule.id)
+    for name in [one.host for one in window.subjects("host")] or [""]:
+        unseen = [kind for kind in rule.events if not _watches(window, name, kind, now)]
+        reason = f"nothing watches for {', '.join(unseen)} here" if unseen else ""
+        yield replace(plain, status="unknown" if unseen else "ok", reason=reason, host=name)
+
+
+def _watches(window: Window, node: str, kind: str, now: float) -> bool:
+    series = window.series("event_kind_watched", host(node), labels(kind=kind))
+    return series is not None and series.fresh(now)
 
 
 def _nothing_seen(rule: Rule, signals: Iterable[str], window: Window) -> Iterator[Verdict]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from aidiag.collectors.collector import Context
+from aidiag.collectors.collector import Collector, Context
 from aidiag.collectors.logs.attribution import Owner
 from aidiag.collectors.logs.compiled import Catalogue, load_catalogue
 from aidiag.collectors.logs.files import owner_by_name
@@ -56,7 +56,7 @@ TURN_TOTAL_BYTES = 32 << 20
 TURN_LEAST_BYTES = 256 << 10
 
 
-class LogsCollector:
+class LogsCollector(Collector):
     """Follows logs and turns their messages into events.
 
     `resume` takes the marks that an earlier collector gave with `marks`, to go on where that one stopped.
@@ -100,6 +100,10 @@ class LogsCollector:
             yield from followed.poll(now, budget, unix_offset)
         yield from self._absent()
         yield from self._samples(now)
+
+    def watched(self) -> Collection[str]:
+        """None: what happened need not stand in the logs that there are."""
+        return ()
 
     def close(self) -> None:
         """Close all files."""

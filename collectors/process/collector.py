@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar
 
-from aidiag.collectors.collector import Context
+from aidiag.collectors.collector import Collector, Context
 from aidiag.collectors.errors import NotPermittedError
 from aidiag.collectors.observation import Absent, Event, Observation, Sample
 from aidiag.collectors.process.exits import ExitWatcher
@@ -64,7 +64,7 @@ LOOK_AROUND_SECONDS = (2.0, 60.0)
 """How long to wait before all processes are searched again for ranks that were not found: at first, and at most."""
 
 
-class ProcessCollector:
+class ProcessCollector(Collector):
     """The processes of the ranks: life and death, CPU, memory, cgroup limits, loader workers.
 
     `ranks` tells which processes are ranks; by default the shim's records do.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from aidiag.collectors import subject
-from aidiag.collectors.collector import Context
+from aidiag.collectors.collector import Collector, Context
 from aidiag.collectors.counter_files import readings
 from aidiag.collectors.errors import CollectorError, HungError, UnavailableError
 from aidiag.collectors.node import printable
@@ -92,7 +92,7 @@ class _Slow:
     mtu_reason: str
 
 
-class RdmaCollector:
+class RdmaCollector(Collector):
     """RDMA ports as sysfs shows them: state, rate, MTU, counters, and whether the job uses them."""
 
     name: ClassVar[str] = "rdma"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 
-from aidiag.collectors.observation import Absent, Observation, Sample, labels
+from aidiag.collectors.observation import Absent, Event, Observation, Sample, labels
 from aidiag.collectors.signal import Registry
 from aidiag.collectors.subject import gpu, host, nic, port
 from aidiag.rules.checks import Verdict, verdicts
@@ -159,3 +160,63 @@ def test_verdicts_speak_both_languages(registry: Registry, language: str) -> Non
     found = check(registry, observations, language=language)["dev-shm", "node"]
 
     assert ("空闲" in found.observed) == (language == "zh")
+
+
+EVENT_RULE = """
+id: crashed
+cause: gpu_lost
+check: xid-errors
+title: A GPU reported an Xid
+severity: critical
+confidence: 0.9
+scope: gpu
+events: [xid, gpu_off_bus]
+when: 'event == "gpu_off_bus" or xid == 79'
+summary: "{who} fell off the bus."
+why: The driver says so.
+observed: "{event}"
+expected: no such event
+remedy: [{do: Reboot the host., confirm: It is back.}]
+references: ["https://docs.nvidia.com/deploy/xid-errors/"]
+tests:
+  - {name: fires, events: [{kind: xid, gpu: 0, at: 1s, fields: {xid: 79}}], at: 5s, expect: {targets: [gpu0]}}
+  - {name: quiet, events: [{kind: xid, gpu: 0, at: 1s, fields: {xid: 13}}], at: 5s, expect: quiet}
+  - {name: undecided, events: [{kind: xid, gpu: 0, at: 1s}], at: 5s, expect: undecided}
+"""
+
+
+def check_events(registry: Registry, folder: Path, observations: Iterable[Observation]) -> Verdict:
+    """The verdict of a check on events."""
+    file = folder / "crashed.yaml"
+    file.write_text(EVENT_RULE)
+    book = load_rules((file,), registry)
+    assert not book.errors
+    window = Window(registry)
+    window.add_all(observations)
+    (found,) = verdicts([rule for rule in book.rules if rule.id == "crashed"], window, 1.0)
+    return found
+
+
+def watched(*kinds: str) -> list[Sample]:
+    """What the runner tells of sources that are read."""
+    return [Sample("event_kind_watched", A, 1.0, 0.0, labels(kind=kind)) for kind in kinds]
+
+
+def test_no_event_is_well_where_events_would_have_been_seen(registry: Registry, tmp_path: Path) -> None:
+    """The source of each kind was read and nothing was there: ok. With an event it is what the event makes it."""
+    assert "ok" == check_events(registry, tmp_path, watched("xid", "gpu_off_bus")).status
+    happened = Event("xid", gpu(0, host="a"), 0.5, {"xid": 79})
+    found = check_events(registry, tmp_path, [*watched("xid", "gpu_off_bus"), happened])
+    assert ("critical", "gpu0") == (found.status, found.target)
+
+
+def test_no_event_is_unknown_where_nobody_looks(registry: Registry, tmp_path: Path) -> None:
+    """A kind that nothing watches, or whose source cannot be read, makes the check unknown and says why."""
+    found = check_events(registry, tmp_path, watched("xid"))
+    assert ("unknown", "nothing watches for gpu_off_bus here") == (found.status, found.reason)
+    assert "unknown" == check_events(registry, tmp_path, []).status
+
+    refused = [Absent(kind, A, "/dev/kmsg: Operation not permitted", "run as root") for kind in ("xid", "gpu_off_bus")]
+    found = check_events(registry, tmp_path, refused)
+    assert ("unknown", "run as root") == (found.status, found.remedy)
+    assert "not permitted" in found.reason

@@ -321,10 +321,12 @@ def test_live_xid(fake_nvml: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("aidiag.collectors.gpu.collector.can_read", lambda: readable[0])
     collector = live(fake_nvml)
     assert look(collector).events() == []
+    assert "xid" not in collector.watched()
     readable[0] = False
     (event,) = look(collector).events()
     assert event.kind == "xid" and event.subject and event.subject.name == "gpu1"
     assert event.fields == {"xid": 79, "pci_bus_id": "0000:12:00.0", "detail": ""}
+    assert "xid" in collector.watched()
     assert look(collector).events() == []
 
 
