@@ -16,8 +16,6 @@ from aidiag.collectors.subject import Subject
 
 PROCESSES = "nvmlDeviceGetComputeRunningProcesses"
 ANCESTORS_LIMIT = 16
-IDLE_BYTES = 16 << 20
-"""An idle GPU may show a few MiB in use (GCM, a health checker, allows 15)."""
 OWN_NAMESPACE = "this container has its own PID namespace, so the list of processes on the GPU proves nothing"
 SHARE_REMEDY = "run aidiag in the host's PID namespace (hostPID: true, docker --pid=host)"
 
@@ -50,22 +48,25 @@ class Holders:
         processes = [process for process in listed if isinstance(process, dict)] if isinstance(listed, list) else []
         sees_all = sees_all_processes(self._node)
         if sees_all is False or (sees_all is None and not processes):
-            yield self._bound(answers, subject, now)
+            yield self._absent(subject, OWN_NAMESPACE, SHARE_REMEDY)
+            yield from self._bound(answers, subject, now)
             return
         if not self._roots and self._context.job:
             yield self._absent(subject, f"no process of job {self._context.job} is known here yet")
             return
         yield from self._split(processes, subject, now)
 
-    def _bound(self, answers: Answers, subject: Subject, now: float) -> Observation:
+    @staticmethod
+    def _bound(answers: Answers, subject: Subject, now: float) -> Iterator[Observation]:
         """What can be said without seeing the processes: others hold no more than is in use."""
         try:
             used = answers.number("nvmlDeviceGetMemoryInfo", "used")
-        except NoAnswerError:
-            used = float("inf")
-        if used <= IDLE_BYTES:
-            return Sample("gpu_memory_foreign_bytes", subject, used, now)
-        return self._absent(subject, OWN_NAMESPACE, SHARE_REMEDY)
+        except NoAnswerError as error:
+            yield Absent(
+                "gpu_memory_foreign_at_most_bytes", subject, error.reason, error.remedy, expected=error.expected
+            )
+        else:
+            yield Sample("gpu_memory_foreign_at_most_bytes", subject, used, now)
 
     def _split(self, processes: Sequence[Mapping[str, Any]], subject: Subject, now: float) -> Iterator[Observation]:
         counts = {"job": 0, "foreign": 0}
