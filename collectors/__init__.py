@@ -41,5 +41,4 @@ def registry() -> Registry:
     return Registry.of(
         [*RUNNER_SIGNALS, *(signal for collector in COLLECTORS.values() for signal in collector.signals)],
         [kind for collector in COLLECTORS.values() for kind in collector.events],
-        {name: tuple(kind.name for kind in collector.events) for name, collector in COLLECTORS.items()},
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Protocol
@@ -63,7 +63,8 @@ class Collector(Protocol):
     """One source of facts.
 
     The runner, not the collector, times `collect`, gives it a deadline, catches what it raises and exports
-    `collector_success`, `collector_duration_seconds` and `collector_last_success_timestamp_seconds`.
+    `collector_success`, `collector_duration_seconds` and `collector_last_success_timestamp_seconds`. Collectors inherit
+    from this class, which has what most of them do not need otherwise.
     """
 
     name: ClassVar[str]
@@ -76,3 +77,11 @@ class Collector(Protocol):
 
     def collect(self) -> Iterable[Observation]:
         """Read the source once. Raises errors.CollectorError where it cannot be read."""
+
+    def watched(self) -> Collection[str]:
+        """The event kinds of which the last run would have told, so that silence means that nothing happened."""
+        return [kind.name for kind in self.events]
+
+    def close(self) -> None:
+        """Let go of what is held. Called once, after the last run and by the thread that ran it."""
+        return

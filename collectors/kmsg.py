@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
-from aidiag.collectors.collector import Context
+from aidiag.collectors.collector import Collector, Context
 from aidiag.collectors.errors import NotPermittedError
-from aidiag.collectors.gpu.xids import XID, gpu_at
+from aidiag.collectors.gpu.xids import gpu_at
 from aidiag.collectors.kmsg_device import KernelLog
+from aidiag.collectors.kmsg_kinds import EVENTS
 from aidiag.collectors.kmsg_lines import KernelFact, KernelLines
 from aidiag.collectors.observation import Event, Observation, Place
 from aidiag.collectors.signal import EventKind, Signal
@@ -19,32 +20,8 @@ LINE_LIMIT = 1024
 
 SIGNALS: tuple[Signal, ...] = ()
 
-EVENTS: tuple[EventKind, ...] = (
-    XID,
-    EventKind("gpu_off_bus", "gpu", "The driver lost a GPU; stands beside Xid 79 or alone", ("pci_bus_id", "detail")),
-    EventKind("sxid", "host", "The driver reported an SXid of an NVSwitch", ("sxid", "switch", "pci_bus_id", "detail")),
-    EventKind(
-        "host_oom_kill",
-        "host",
-        "The kernel killed a process to get memory back; limit_of is cgroup, host or other: whose memory was used up",
-        ("pid", "process", "cgroup", "limit_of", "resident_bytes"),
-    ),
-    EventKind("nic_link_down", "nic", "A network interface lost its link", ("detail",)),
-    EventKind("nic_link_up", "nic", "A network interface got its link", ("detail",)),
-    EventKind(
-        "nic_trouble",
-        "nic",
-        "A network card reports a trouble of its own: port_module_error, health_compromised, firmware_error, "
-        "command_timeout, insufficient_power, high_temperature or transmit_timeout",
-        ("problem", "detail"),
-    ),
-    EventKind(
-        "kernel_lines_lost", "host", "Lines of the kernel log were overwritten before they were read", ("lines",)
-    ),
-)
 
-
-class KmsgCollector:
+class KmsgCollector(Collector):
     """The kernel log. The first reading gives what it still holds, with times in the past."""
 
     name: ClassVar[str] = "kmsg"

@@ -56,6 +56,8 @@ def _sxid(match: re.Match[str]) -> KernelFact:
 
 def _killed(match: re.Match[str]) -> KernelFact:
     fields: dict[str, FieldValue] = {"pid": int(match["pid"]), "process": match["name"]}
+    if "Memory cgroup" in match[0][: match.start("pid")]:
+        fields["limit_of"] = "cgroup"
     sizes = re.findall(r"\b(?:anon|file|shmem)-rss:(\d{1,15})kB", match["rest"])
     if sizes:
         fields["resident_bytes"] = 1024 * sum(map(int, sizes))
@@ -127,7 +129,7 @@ _FORMS = (
     # Memory cgroup out of memory: Killed process 4711 (python3) total-vm:9kB, anon-rss:8kB, file-rss:1kB, ...
     _form(
         "Killed process",
-        r"[^:]{1,80}: Killed process (?P<pid>\d{1,10}) \((?P<name>.{0,64}?)\),?(?P<rest> (?:total-vm|UID):.*|)",
+        r"(?:[^:]{1,80}: )?Killed process (?P<pid>\d{1,10}) \((?P<name>.{0,64}?)\),?(?P<rest> (?:total-vm:|UID[: ]).*|)",
         _killed,
     ),
     # mlx5_core 0000:1a:00.0 ens1f0: Link down | igb 0000:01:00.0 eno1: igb: eno1 NIC Link is Up 1000 Mbps
@@ -162,9 +164,13 @@ _OOM_KILL = re.compile(
 
 
 class KernelLines:
-    """Turns lines into facts. The OOM killer says the cgroup one line before the kill: that line is kept for a while."""
+    """Turns lines into facts. The OOM killer says the cgroup one line before the kill: that line is kept for a while.
 
-    def __init__(self) -> None:
+    `told_by` is where the lines come from: "kernel" or "log".
+    """
+
+    def __init__(self, told_by: str = "kernel") -> None:
+        self._told_by = told_by
         self._kills: dict[int, tuple[str, str]] = {}
 
     def fact(self, text: str) -> KernelFact | None:
@@ -180,13 +186,13 @@ class KernelLines:
                 match = form.pattern.fullmatch(text)
                 fact = form.fact(match) if match else None
                 if fact:
-                    return self._with_cgroup(fact)
+                    return self._of_kill(fact) if fact.kind == "host_oom_kill" else fact
         return None
 
-    def _with_cgroup(self, fact: KernelFact) -> KernelFact:
-        pid = fact.fields.get("pid")
-        if fact.kind != "host_oom_kill" or not isinstance(pid, int) or pid not in self._kills:
-            return fact
-        cgroup, constraint = self._kills.pop(pid)
-        scope = {"CONSTRAINT_MEMCG": "cgroup", "CONSTRAINT_NONE": "host"}.get(constraint, "other")
-        return KernelFact(fact.kind, fact.device, {**fact.fields, "cgroup": cgroup, "limit_of": scope})
+    def _of_kill(self, fact: KernelFact) -> KernelFact:
+        fields = {**fact.fields, "told_by": self._told_by}
+        pid = fields["pid"]
+        if isinstance(pid, int) and pid in self._kills:
+            fields["cgroup"], constraint = self._kills.pop(pid)
+            fields["limit_of"] = {"CONSTRAINT_MEMCG": "cgroup", "CONSTRAINT_NONE": "host"}.get(constraint, "other")
+        return KernelFact(fact.kind, fact.device, fields)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -59,6 +59,15 @@ SIGNALS: tuple[Signal, ...] = (
         "Helper processes that are stuck in the kernel and outlive their end",
         max_age_seconds=120.0,
     ),
+    Signal(
+        "event_kind_watched",
+        "gauge",
+        "count",
+        "host",
+        "1 where the source of events of a kind is read, so that silence means that none has happened",
+        labels=("kind",),
+        max_age_seconds=120.0,
+    ),
 )
 
 
@@ -66,7 +75,7 @@ SIGNALS: tuple[Signal, ...] = (
 class Outcome:
     """The last run of a collector. `reason` and `remedy` are empty when it is ok.
 
-    `ended` is in monotonic seconds of the clock (of a hung run: the moment of asking), `last_success_unix` in Unix
+    `watched` are the event kinds that it would have told of. `ended` is in monotonic seconds of the clock (of a hung run: the moment of asking), `last_success_unix` in Unix
     seconds, None where it has never succeeded.
     """
 
@@ -75,6 +84,7 @@ class Outcome:
     ended: float
     duration_seconds: float
     observations: tuple[Observation, ...] = ()
+    watched: frozenset[str] = frozenset()
     reason: str = ""
     remedy: str = ""
     last_success_unix: float | None = None
@@ -89,8 +99,10 @@ def collect_once(collector: Collector, clock: Clock, earlier: Outcome | None = N
     seen: list[Observation] = []
     state: State = "ok"
     reason = remedy = ""
+    watched: frozenset[str] = frozenset()
     try:
         seen.extend(collector.collect())
+        watched = frozenset(collector.watched())
     except BaseException as error:  # noqa: BLE001  (a bug in one collector must not end its thread, let alone the rest)
         state, reason, remedy = ending(error)
     ended = clock.monotonic()
@@ -102,6 +114,7 @@ def collect_once(collector: Collector, clock: Clock, earlier: Outcome | None = N
         ended=ended,
         duration_seconds=max(0.0, ended - started),
         observations=tuple(seen),
+        watched=watched,
         reason=reason,
         remedy=remedy,
         last_success_unix=clock.unix() if state == "ok" else last,
@@ -128,15 +141,23 @@ def ending(error: BaseException) -> tuple[State, str, str]:
             return "failed", f"{type(error).__name__}: {error}", "this is a bug in aidiag: please report it"
 
 
-def about(outcome: Outcome, collector: Collector, host: Subject) -> Iterator[Observation]:
-    """What a run tells: its observations, reasons for the signals that it could not give, and its own figures."""
+def about(
+    outcome: Outcome, collector: Collector, host: Subject, watched: Collection[str] = ()
+) -> Iterator[Observation]:
+    """What a run tells: its observations, reasons for what it could not see, and its own figures.
+
+    It could not see its signals, nor events of its kinds, but for those that another collector has `watched`.
+    """
     yield from outcome.observations
     if outcome.state != "ok":
         given = {one.signal for one in outcome.observations if isinstance(one, Sample | Absent)}
-        for signal in collector.signals:
-            if signal.name not in given:
+        kinds = [kind.name for kind in collector.events if kind.name not in watched]
+        for unseen in (*(signal.name for signal in collector.signals), *kinds):
+            if unseen not in given:
                 expected = outcome.state != "unavailable"
-                yield Absent(signal.name, host, outcome.reason, outcome.remedy, expected=expected)
+                yield Absent(unseen, host, outcome.reason, outcome.remedy, expected=expected)
+    for kind in sorted(outcome.watched):
+        yield Sample("event_kind_watched", host, 1.0, outcome.ended, labels(kind=kind))
     label = labels(collector=outcome.collector)
     if outcome.state == "unavailable":
         yield Absent("collector_success", host, outcome.reason, outcome.remedy, label, expected=False)

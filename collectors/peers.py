@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 import msgspec
 
 from aidiag.collectors.bounded import read_bounded
-from aidiag.collectors.collector import Clock, Context
+from aidiag.collectors.collector import Clock, Collector, Context
 from aidiag.collectors.errors import CollectorError, UnavailableError
 from aidiag.collectors.observation import Absent, Event, Observation, Place, Sample
 from aidiag.collectors.peer_clock import PeerClock
@@ -167,7 +167,7 @@ class _Peer:
     told: dict[tuple[object, ...], None] = field(default_factory=dict)
 
 
-class PeersCollector:
+class PeersCollector(Collector):
     """The other hosts of the job, through the state that their sidecars share in the job folder."""
 
     name: ClassVar[str] = "peers"

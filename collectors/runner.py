@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
@@ -16,6 +18,9 @@ __all__ = ["SIGNALS", "Outcome", "Runner", "observations", "run_once"]
 
 DEADLINE_SECONDS = 10.0
 """How long a run may take before it counts as hung: longer than the deadlines of the helpers that it asks."""
+
+CLOSE_SECONDS = 1.0
+"""How long a stop waits for collectors to let go of what they hold."""
 
 
 class Unit:
@@ -42,7 +47,7 @@ class Unit:
     def start(self, *, repeat: bool) -> None:
         """Start the thread, once: a collector that hangs is never run a second time beside itself."""
         if self._thread is None:
-            target = self._loop if repeat else self._run
+            target = self._loop if repeat else self._once
             self._started = self._clock.monotonic()
             self._thread = threading.Thread(target=target, name=f"collect-{self.collector.name}", daemon=True)
             self._thread.start()
@@ -50,6 +55,11 @@ class Unit:
     def stop(self) -> None:
         """Let the thread end after the run under way; it is not waited for."""
         self._stop.set()
+
+    def join(self, seconds: float) -> None:
+        """Wait for the end of the thread, where no run is under way that may hang."""
+        if self._thread is not None and self._started is None:
+            self._thread.join(max(0.0, seconds))
 
     def wait(self, seconds: float) -> bool:
         """Wait for the end of a first run."""
@@ -98,6 +108,15 @@ class Unit:
             self._run()
             rest = started + self.interval - self._clock.monotonic()
             self._stop.wait(max(0.05, rest))
+        self._close()
+
+    def _once(self) -> None:
+        self._run()
+        self._close()
+
+    def _close(self) -> None:
+        with contextlib.suppress(Exception):  # it has nothing more to tell, and nobody would hear it
+            self.collector.close()
 
     def _run(self) -> None:
         with self._lock:
@@ -133,10 +152,16 @@ def observations(outcomes: Mapping[str, Outcome], collectors: Iterable[Collector
     """All that a run of collectors tells, with their own figures and the reasons for what is absent."""
     here = subject.host(host)
     by_name = {collector.name: collector for collector in collectors}
+    watched = _watched(outcomes.values())
     told: list[Observation] = []
     for name, outcome in outcomes.items():
-        told.extend(about(outcome, by_name[name], here))
+        told.extend(about(outcome, by_name[name], here, watched))
     return told
+
+
+def _watched(outcomes: Iterable[Outcome]) -> frozenset[str]:
+    """The event kinds that any collector watches."""
+    return frozenset(kind for outcome in outcomes for kind in outcome.watched)
 
 
 class Runner:
@@ -169,16 +194,20 @@ class Runner:
             unit.start(repeat=True)
 
     def stop(self) -> None:
-        """Let the threads end; none is waited for, since a hung one would never come."""
+        """Let the threads end and close their collectors. They are waited for shortly; one that hangs would never come."""
         for unit in self._units:
             unit.stop()
+        end = time.monotonic() + CLOSE_SECONDS
+        for unit in self._units:
+            unit.join(end - time.monotonic())
 
     def poll(self) -> list[Observation]:
         """What has been seen since the last call; returns at once."""
         told: list[Observation] = []
-        for unit in self._units:
-            for outcome in unit.take():
-                told.extend(about(outcome, unit.collector, self._host))
+        taken = [(unit, outcome) for unit in self._units for outcome in unit.take()]
+        watched = _watched(self.outcomes().values()) if taken else frozenset()
+        for unit, outcome in taken:
+            told.extend(about(outcome, unit.collector, self._host, watched))
         if told:
             count = float(abandoned_count())
             told.append(Sample("collector_helpers_abandoned", self._host, count, self._clock.monotonic()))

@@ -7,7 +7,7 @@ dashboard tests. Units are Prometheus base units (prometheus.io/docs/practices/n
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from aidiag.collectors.subject import SUBJECT_KINDS, SubjectKind
@@ -59,18 +59,16 @@ class DuplicateNameError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """All signals and event kinds, by name. `watches` are the event kinds that each collector looks for."""
+    """All signals and event kinds, by name."""
 
     signals: Mapping[str, Signal]
     events: Mapping[str, EventKind]
-    watches: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @classmethod
     def of(
         cls,
         signals: Iterable[Signal],
         events: Iterable[EventKind] = (),
-        watches: Mapping[str, tuple[str, ...]] | None = None,
     ) -> Registry:
         """Collect declarations. Raises DuplicateNameError when one name has two meanings.
 
@@ -93,4 +91,4 @@ class Registry:
         both = sorted(by_name.keys() & kinds.keys())
         if both:
             raise DuplicateNameError(f"{both[0]} is both a signal and an event kind")
-        return cls(by_name, kinds, watches or {})
+        return cls(by_name, kinds)

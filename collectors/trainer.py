@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar
 
-from aidiag.collectors.collector import Context
+from aidiag.collectors.collector import Collector, Context
 from aidiag.collectors.comm_split import CommSplit
 from aidiag.collectors.errors import UnavailableError
 from aidiag.collectors.launched_ranks import LaunchedRanks, RankProcesses
@@ -125,7 +125,7 @@ NOTES = {"exception": "rank_raised", "hook_off": "shim_off"}
 """Notes of a record that become events."""
 
 
-class TrainerCollector:
+class TrainerCollector(Collector):
     """Steps, phases, loaders and memory of the ranks, from the records that the trainer shim keeps."""
 
     name: ClassVar[str] = "trainer"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from aidiag.collectors import COLLECTORS, registry
 from aidiag.collectors.collector import Clock, Collector, Context, SystemClock
+from aidiag.collectors.earlier import earlier_counters
 from aidiag.collectors.errors import CollectorError
 from aidiag.collectors.live import LiveNode
 from aidiag.collectors.node import Node
@@ -93,6 +94,7 @@ def check_node(
     started = time.monotonic()
     outcomes = run_once(collectors, clock=clock, deadline_seconds=deadline_seconds)
     window = Window(known)
+    window.add_all(earlier_counters((COLLECTORS[name] for name in names), context))
     window.add_all(observations(outcomes, collectors, node.name))
     wanted = [rule for rule in book.rules if rule.check and selection.wants(rule.check)]
     found = verdicts(wanted, window, clock.monotonic(), language)

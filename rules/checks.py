@@ -61,7 +61,7 @@ def _of_rule(rule: Rule, window: Window, now: float, language: str) -> Iterator[
     for judgement in judgements:
         yield _verdict(judgement, language)
     if not judgements:
-        yield from _no_event(rule, window, now) if rule.events else _nothing_seen(rule, bound.signals(), window)
+        yield from _nothing_happened(rule, window, now) if rule.events else _nothing_seen(rule, bound.signals(), window)
 
 
 def _verdict(judgement: Judgement, language: str) -> Verdict:
@@ -95,6 +95,15 @@ def _unseen(plain: Verdict, gaps: Iterable[Gap]) -> Verdict:
     return replace(plain, status="skipped", reason=next(iter(gaps)).reason)
 
 
+def _nothing_happened(rule: Rule, window: Window, now: float) -> Iterator[Verdict]:
+    """No event and no reason why none could be seen: that is well where the source of each kind was read."""
+    plain = Verdict(rule.check or rule.id, "ok", NODE, rule=rule.id)
+    for name in [one.host for one in window.subjects("host")] or [""]:
+        unseen = [kind for kind in rule.events if not window.watched(kind, name, now)]
+        reason = f"nothing watches for {', '.join(unseen)} here" if unseen else ""
+        yield replace(plain, status="unknown" if unseen else "ok", reason=reason, host=name)
+
+
 def _nothing_seen(rule: Rule, signals: Iterable[str], window: Window) -> Iterator[Verdict]:
     """No subject to judge: what do the collectors say?"""
     plain = Verdict(rule.check or rule.id, "unknown", NODE, rule=rule.id)
@@ -109,17 +118,6 @@ def _nothing_seen(rule: Rule, signals: Iterable[str], window: Window) -> Iterato
     absent = unexpected or said[0]
     status: Status = "unknown" if unexpected else "skipped"
     yield replace(plain, status=status, reason=absent.reason, remedy=absent.remedy, host=absent.subject.host)
-
-
-def _no_event(rule: Rule, window: Window, now: float) -> Iterator[Verdict]:
-    """No such event was told, and no collector says that it cannot see them: have they been looked for?"""
-    plain = Verdict(rule.check or rule.id, "unknown", NODE, rule=rule.id)
-    places = [set(window.watching(kind, now)) for kind in rule.events]
-    watched = set.intersection(*places)
-    yield from (replace(plain, status="ok", host=place.host) for place in sorted(watched, key=str))
-    if not watched:
-        unwatched = [kind for kind, hosts in zip(rule.events, places, strict=True) if not hosts]
-        yield replace(plain, reason=f"nothing has looked for {', '.join(unwatched or rule.events)}")
 
 
 def _target(judgement: Judgement, language: str) -> str:

@@ -6,21 +6,22 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from aidiag.collectors.observation import Absent, Event, Labels, Observation, Sample
+from aidiag.collectors.observation import Absent, Event, Labels, Observation, Sample, labels
 from aidiag.collectors.signal import Registry
-from aidiag.collectors.subject import Subject, SubjectKind
+from aidiag.collectors.subject import Subject, SubjectKind, host
 from aidiag.rules.history.absences import Absences
 from aidiag.rules.history.counter import Counter
 from aidiag.rules.history.events import EventLog, Run
 from aidiag.rules.history.relations import Relations
 from aidiag.rules.history.series import Gauge, Series
-from aidiag.rules.history.watches import SUCCESS, Watches
 from aidiag.rules.undecided import Undecided, undecided
 
 HORIZON_SECONDS = 900.0
 EVENT_HORIZON_SECONDS = 3_600.0
 LARGEST_SERIES = 20_000
 _SWEEP_EVERY = 4_096
+WATCHED = "event_kind_watched"
+"""The signal with which the runner tells what kinds of events it would see (collectors/outcome.py)."""
 
 
 class Window:
@@ -51,7 +52,6 @@ class Window:
         self._series: dict[tuple[str, Subject, Labels], Series[Any]] = {}
         self._by_subject: dict[tuple[str, Subject], list[Series[Any]]] = {}
         self._absences = Absences(horizon_seconds)
-        self._watches = Watches(registry.watches)
         self._events: dict[str, EventLog] = {}
         self._relations = Relations()
         self._newest: float | None = None
@@ -73,8 +73,8 @@ class Window:
                 self._newest = time
             if observation.signal in self._absences.said:
                 self._absences.end(observation)
-            if observation.signal == SUCCESS:
-                self._look(observation)
+            if observation.signal == WATCHED and observation.value:
+                self._now_watched(observation)
             series.add(time, observation.value)
         elif isinstance(observation, Event):
             self._add_event(observation)
@@ -120,10 +120,10 @@ class Window:
         self._absences.add(absent, self._newest)
         self._see(absent.subject)
 
-    def _look(self, success: Sample) -> None:
-        for kind in self._watches.look(success):
-            if kind in self._absences.said:
-                self._absences.end(replace(success, signal=kind))
+    def _now_watched(self, watched: Sample) -> None:
+        kind = dict(watched.labels).get("kind", "")
+        if kind in self._absences.said:
+            self._absences.end(replace(watched, signal=kind, labels=()))
 
     def _drop(self, name: str) -> None:
         self.dropped[name] = self.dropped.get(name, 0) + 1
@@ -152,7 +152,6 @@ class Window:
                 if not same:
                     del self._by_subject[key[:2]]
         gone = before - len(self._series) + self._absences.forget(now)
-        self._watches.forget(now)
         if self._event_horizon is not None:
             oldest = now - self._event_horizon
             gone += sum(log.forget_before(oldest, self.time_of) for log in self._events.values())
@@ -203,9 +202,10 @@ class Window:
         """Everything that collectors said about the absence of a signal."""
         return self._absences.of(signal)
 
-    def watching(self, kind: str, now: float) -> Iterator[Subject]:
-        """The hosts on which a collector has lately looked for events of a kind."""
-        return self._watches.hosts(kind, now)
+    def watched(self, kind: str, name: str, now: float) -> bool:
+        """Whether a collector of the host called `name` would have told of events of a kind."""
+        series = self._series.get((WATCHED, host(name), labels(kind=kind)))
+        return series is not None and series.fresh(now) and bool(series.value(now))
 
     def events(self, kind: str) -> dict[Subject | None, Run]:
         """The events of a kind by subject."""

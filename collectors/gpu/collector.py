@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
-from aidiag.collectors.collector import Context
+from aidiag.collectors.collector import Collector, Context
 from aidiag.collectors.errors import CollectorError, HungError, UnavailableError
 from aidiag.collectors.gpu.answers import Answers, NoAnswerError
 from aidiag.collectors.gpu.holders import Holders
@@ -25,7 +25,7 @@ SLOW_INTERVAL_SECONDS = 30.0
 """After a call that took so long NVML is asked less often: asking may disturb the training."""
 
 
-class GpuCollector:
+class GpuCollector(Collector):
     """GPUs through NVML, asked in a helper process.
 
     `ranks` tells which processes are the job's; by default the shim's records do. `reader` asks NVML on a live host.
@@ -44,6 +44,7 @@ class GpuCollector:
         self._here = host(context.node.name)
         self._driver = ""
         self._not_before = float("-inf")
+        self._watches_xids = False
 
     def collect(self) -> Iterator[Observation]:
         """Read all GPUs once; nothing at some turns where NVML is slow.
@@ -69,7 +70,13 @@ class GpuCollector:
         for subject in missing:
             yield Sample("gpu_present", subject, 0.0, now)
         if self._reader:
-            yield from self._xids(facts.get("nvmlEventSetWait"), placed, now)
+            told = facts.get("nvmlEventSetWait")
+            self._watches_xids = isinstance(told, list)
+            yield from self._xids(told, placed, now)
+
+    def watched(self) -> Collection[str]:
+        """Xids only where NVML is asked for them, since the kernel log cannot be read."""
+        return [kind.name for kind in EVENTS if kind != XID or self._watches_xids]
 
     def close(self) -> None:
         """End the helper."""

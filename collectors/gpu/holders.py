@@ -10,14 +10,12 @@ from aidiag.collectors.errors import NotPermittedError
 from aidiag.collectors.gpu.answers import Answers, NoAnswerError
 from aidiag.collectors.observation import Absent, Observation, Sample, labels
 from aidiag.collectors.process.ranks import LocalPids, RankSource, sees_all_processes
-from aidiag.collectors.process.run_files import run_children
 from aidiag.collectors.process.visible import read_stat
+from aidiag.collectors.run_files import read_runs
 from aidiag.collectors.subject import Subject
 
 PROCESSES = "nvmlDeviceGetComputeRunningProcesses"
 ANCESTORS_LIMIT = 16
-IDLE_BYTES = 16 << 20
-"""An idle GPU may show a few MiB in use (GCM, a health checker, allows 15)."""
 OWN_NAMESPACE = "this container has its own PID namespace, so the list of processes on the GPU proves nothing"
 SHARE_REMEDY = "run aidiag in the host's PID namespace (hostPID: true, docker --pid=host)"
 
@@ -38,7 +36,7 @@ class Holders:
     def begin(self) -> None:
         """Look up which processes are the job's."""
         self._owned = {}
-        self._roots = frozenset((*run_children(self._context.host_folder), *self._rank_pids()))
+        self._roots = frozenset(self._job_pids())
 
     def observe(self, answers: Answers, subject: Subject, now: float) -> Iterator[Observation]:
         """How many processes of whom are on a GPU, and how much of its memory others hold."""
@@ -50,22 +48,25 @@ class Holders:
         processes = [process for process in listed if isinstance(process, dict)] if isinstance(listed, list) else []
         sees_all = sees_all_processes(self._node)
         if sees_all is False or (sees_all is None and not processes):
-            yield self._bound(answers, subject, now)
+            yield self._absent(subject, OWN_NAMESPACE, SHARE_REMEDY)
+            yield from self._bound(answers, subject, now)
             return
         if not self._roots and self._context.job:
             yield self._absent(subject, f"no process of job {self._context.job} is known here yet")
             return
         yield from self._split(processes, subject, now)
 
-    def _bound(self, answers: Answers, subject: Subject, now: float) -> Observation:
+    @staticmethod
+    def _bound(answers: Answers, subject: Subject, now: float) -> Iterator[Observation]:
         """What can be said without seeing the processes: others hold no more than is in use."""
         try:
             used = answers.number("nvmlDeviceGetMemoryInfo", "used")
-        except NoAnswerError:
-            used = float("inf")
-        if used <= IDLE_BYTES:
-            return Sample("gpu_memory_foreign_bytes", subject, used, now)
-        return self._absent(subject, OWN_NAMESPACE, SHARE_REMEDY)
+        except NoAnswerError as error:
+            yield Absent(
+                "gpu_memory_foreign_at_most_bytes", subject, error.reason, error.remedy, expected=error.expected
+            )
+        else:
+            yield Sample("gpu_memory_foreign_at_most_bytes", subject, used, now)
 
     def _split(self, processes: Sequence[Mapping[str, Any]], subject: Subject, now: float) -> Iterator[Observation]:
         counts = {"job": 0, "foreign": 0}
@@ -108,22 +109,31 @@ class Holders:
             pid = stat.parent_pid
         return False
 
-    def _rank_pids(self) -> Iterator[int]:
-        """Our numbers of the ranks' processes that live. Those in other PID namespaces are searched less and less."""
+    def _job_pids(self) -> Iterator[int]:
+        """Our numbers of the ranks and commands that live. Those in other PID namespaces are searched less and less."""
         self._rounds += 1
-        ranks = {(rank.pid_namespace, rank.pid): rank for rank in self._ranks()}
-        elsewhere = {key for key in ranks if not self._pids.is_ours(key[0])}
+        started = dict(self._started())
+        elsewhere = {key for key in started if not self._pids.is_ours(key[0])}
         missing = {key for key in elsewhere if key not in self._elsewhere}
         if missing and self._rounds & (self._rounds - 1) == 0:
             self._elsewhere.update(self._pids.find(missing))
-        for key, rank in ranks.items():
-            pid = self._elsewhere.get(key) if key in elsewhere else rank.pid
+        for key, start_ticks in started.items():
+            pid = self._elsewhere.get(key) if key in elsewhere else key[1]
             try:
                 stat = read_stat(self._node, pid) if pid is not None else None
             except NotPermittedError:
                 continue
-            if stat and stat.start_ticks == rank.start_ticks:
+            if stat and stat.start_ticks == start_ticks:
                 yield stat.pid
+
+    def _started(self) -> Iterator[tuple[tuple[int, int], int]]:
+        """The ranks and the commands of `aidiag run`: namespace, number in it, and when the process started."""
+        folder = self._context.host_folder
+        for run in read_runs(folder) if folder else ():
+            if run.child:
+                yield (run.child.namespace, run.child.pid), run.child.start_ticks
+        for rank in self._ranks():
+            yield (rank.pid_namespace, rank.pid), rank.start_ticks
 
     @staticmethod
     def _absent(subject: Subject, reason: str, remedy: str = "", *, expected: bool = True) -> Absent:

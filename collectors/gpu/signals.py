@@ -29,6 +29,11 @@ SIGNALS: tuple[Signal, ...] = (
     _signal("gpu_memory_used_bytes", "bytes", "Memory in use by all processes"),
     _signal("gpu_memory_reserved_bytes", "bytes", "Memory that the driver keeps; old drivers count it as used"),
     _signal("gpu_memory_foreign_bytes", "bytes", "Memory held by processes that are not of the job"),
+    _signal(
+        "gpu_memory_foreign_at_most_bytes",
+        "bytes",
+        "Memory in use where its holders cannot be seen: others hold no more than that",
+    ),
     _signal("gpu_processes", "count", "Processes on the GPU, of the job or foreign", labels=("owner",)),
     _signal("gpu_utilization_ratio", "ratio", "Share of time in which a kernel ran"),
     _signal("gpu_power_watts", "watts", "Power drawn"),

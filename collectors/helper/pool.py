@@ -62,10 +62,19 @@ class HelperPool:
                 return stuck  # asked again: it says at once what has not returned, or answers when that has come back
             if self._idle:
                 return self._idle.pop()
+            self._free()
+            if self._idle:
+                return self._idle.pop()
             if len(self._stuck) >= STUCK_LIMIT:
                 others = ", ".join(sorted(self._stuck)[:3])
                 raise HungError(f"{resource} was not asked: {STUCK_LIMIT} others have not answered ({others}, ...)")
         return self._make()
+
+    def _free(self) -> None:
+        """Take back the helpers whose calls have come back since, also about resources that nobody asks for any more."""
+        for resource, helper in list(self._stuck.items()):
+            if helper.pending() is None:
+                self._idle.append(self._stuck.pop(resource))
 
     def _give_back(self, helper: Helper) -> None:
         with self._lock:

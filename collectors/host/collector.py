@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import ClassVar
 
 from aidiag.collectors import subject
-from aidiag.collectors.collector import Context
+from aidiag.collectors.collector import Collector, Context
 from aidiag.collectors.errors import HungError
 from aidiag.collectors.host import file_systems
 from aidiag.collectors.host.proc_files import parse_cpu_seconds, parse_meminfo, parse_stall_seconds, parse_vmstat
@@ -66,7 +66,7 @@ EVENTS: tuple[EventKind, ...] = ()
 STALL_RESOURCES = ("cpu", "memory", "io")
 
 
-class HostCollector:
+class HostCollector(Collector):
     """CPU, memory, /dev/shm, disks and limits of the host."""
 
     name: ClassVar[str] = "host"

@@ -14,6 +14,7 @@ An entry is a mapping of texts:
 | `adds`       | constant fields of the event, as `name=value` separated by blanks                               |
 | `alone`      | `yes` when the message is all that stands on its line, but for prefixes                         |
 | `repeats`    | the field that alone differs when it comes over and over: told once for all its values           |
+| `reads`      | `kernel`: the line from here on goes to the parser of kernel lines (`kmsg_lines.py`)              |
 | `opens`      | the block of several lines (`blocks.py`) that it opens                                          |
 | `meaning`, `remedy` | for people                                                                               |
 | `example`    | real lines, one a line; each must match                                                         |
@@ -37,7 +38,7 @@ MESSAGES = Path(__file__).with_name("messages.yaml")
 SEVERITIES = ("info", "warning", "error")
 
 _REQUIRED = ("id", "component", "kind", "severity", "pattern", "meaning", "example", "near_miss")
-_OPTIONAL = ("since", "until", "phase", "adds", "opens", "alone", "repeats", "remedy")
+_OPTIONAL = ("since", "until", "phase", "adds", "reads", "opens", "alone", "repeats", "remedy")
 
 
 class CatalogueError(ValueError):
@@ -59,6 +60,7 @@ class Message:
     until: str = ""
     phase: str = ""
     adds: Mapping[str, str] = field(default_factory=dict)
+    reads: str = ""
     opens: str = ""
     alone: bool = False
     repeats: str = ""
@@ -98,7 +100,7 @@ def read_messages(text: str, source: str) -> tuple[Message, ...]:
                 raise CatalogueError(f"{source}:{lines['pattern'] + offset}: {entry['id']}: {error}") from None
         messages[entry["id"]] = Message(
             **{key: entry[key] for key in ("id", "component", "kind", "severity", "meaning")},
-            **{key: entry.get(key, "") for key in ("since", "until", "phase", "opens", "repeats", "remedy")},
+            **{key: entry.get(key, "") for key in ("since", "until", "phase", "reads", "opens", "repeats", "remedy")},
             patterns=tuple(patterns),
             adds=adds,
             alone=entry.get("alone") == "yes",

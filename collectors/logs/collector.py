@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar
 
-import msgspec
-
-from aidiag.collectors.collector import Context
+from aidiag.collectors.collector import Collector, Context
 from aidiag.collectors.logs.attribution import Owner
 from aidiag.collectors.logs.compiled import Catalogue, load_catalogue
-from aidiag.collectors.logs.files import open_regular, owner_by_name
+from aidiag.collectors.logs.files import owner_by_name
 from aidiag.collectors.logs.following import Followed
 from aidiag.collectors.logs.kinds import EVENTS
 from aidiag.collectors.logs.processes import Processes
@@ -20,6 +19,7 @@ from aidiag.collectors.logs.splitter import Splitter
 from aidiag.collectors.logs.stream import LogStream
 from aidiag.collectors.logs.tail import TURN_BYTES, Mark
 from aidiag.collectors.observation import Absent, Observation, Sample, labels
+from aidiag.collectors.run_files import RunFile, name_of, read_run, read_runs
 from aidiag.collectors.signal import EventKind, Signal
 from aidiag.collectors.subject import host
 
@@ -48,13 +48,15 @@ SOURCES = ("capture", "nccl", "file")
 
 FOLDER_PATTERNS = (("stdout-*.log", "capture"), ("stderr-*.log", "capture"), ("nccl.*.log", "nccl"))
 RESCAN_SECONDS = 5.0
+LOOK_BACK_SECONDS = 60.0
+"""Messages without a time are told where they are known to be younger than so long before the collector's start."""
+
 FILES_LIMIT = 512
 TURN_TOTAL_BYTES = 32 << 20
 TURN_LEAST_BYTES = 256 << 10
-RUN_FILE_LIMIT_BYTES = 1 << 20
 
 
-class LogsCollector:
+class LogsCollector(Collector):
     """Follows logs and turns their messages into events.
 
     `resume` takes the marks that an earlier collector gave with `marks`, to go on where that one stopped.
@@ -71,7 +73,9 @@ class LogsCollector:
         self._followed: dict[Path, Followed] = {}
         self._marks: dict[str, list[Mark]] = {}
         self._processes = Processes()
+        self._ended = {kind: Counter[str]() for kind in SOURCES}
         self._rescan_at = float("-inf")
+        self._oldest = context.clock.monotonic() - LOOK_BACK_SECONDS
         self._left_out = 0
 
     def resume(self, marks: Sequence[Mark]) -> None:
@@ -87,22 +91,27 @@ class LogsCollector:
     def collect(self) -> Iterable[Observation]:
         """What the logs say that was not there at the last call."""
         now = self._context.clock.monotonic()
+        unix_offset = self._context.clock.unix() - now
         if now - self._rescan_at >= RESCAN_SECONDS:
+            self._find(unix_offset)
             self._rescan_at = now
-            self._find()
         budget = max(TURN_LEAST_BYTES, min(TURN_BYTES, TURN_TOTAL_BYTES // max(1, len(self._followed))))
         for followed in list(self._followed.values()):
-            yield from followed.poll(now, budget)
+            yield from followed.poll(now, budget, unix_offset)
         yield from self._absent()
         yield from self._samples(now)
+
+    def watched(self) -> Collection[str]:
+        """None: what happened need not stand in the logs that there are."""
+        return ()
 
     def close(self) -> None:
         """Close all files."""
         for followed in self._followed.values():
             followed.tail.close()
 
-    def _find(self) -> None:
-        """Start following files that are new."""
+    def _find(self, unix_offset: float) -> None:
+        """Start following files that are new, and let go of those that are gone and read to their end."""
         found: dict[Path, str] = {}
         for path in self._context.log_paths:
             if re.search(r"[*?\[]", path.name) and not path.exists():
@@ -112,6 +121,9 @@ class LogsCollector:
         if self._context.host_folder:
             for pattern, kind in FOLDER_PATTERNS:
                 found |= {match: kind for match in sorted(self._context.host_folder.glob(pattern))}
+        for path in [path for path, followed in self._followed.items() if path not in found and followed.tail.over]:
+            gone = self._followed.pop(path)
+            self._ended[gone.kind] += gone.totals
         self._left_out = 0
         for path, kind in found.items():
             if path in self._followed:
@@ -120,7 +132,18 @@ class LogsCollector:
                 self._left_out += 1
                 continue
             marks = self._marks.pop(str(path), [])
-            self._followed[path] = Followed(path, kind, marks, self._stream)
+            since = max(self._rescan_at, self._began(path, kind) - unix_offset)
+            self._followed[path] = Followed(path, kind, marks, self._stream, since=since, oldest=self._oldest)
+
+    def _began(self, path: Path, kind: str) -> float:
+        """The Unix time at which the first byte of a log can have been written, -inf where nobody knows: of what lies in
+        the host folder when its run started (that set aside what an earlier job had left there).
+        """
+        folder = self._context.host_folder
+        if kind == "file" or folder is None:
+            return float("-inf")
+        run = self._run_of(path)
+        return min((one.started for one in ([run] if run else read_runs(folder))), default=float("-inf"))
 
     def _absent(self) -> Iterator[Absent]:
         subject = host(self._context.node.name)
@@ -137,8 +160,8 @@ class LogsCollector:
         subject = host(self._context.node.name)
         for kind in SOURCES:
             followed = [one for one in self._followed.values() if one.kind == kind]
-            for signal in SIGNALS if followed else ():
-                value = float(sum(one.totals[signal.name] for one in followed))
+            for signal in SIGNALS if followed or self._ended[kind] else ():
+                value = float(self._ended[kind][signal.name] + sum(one.totals[signal.name] for one in followed))
                 yield Sample(signal.name, subject, value, now, labels(source=kind))
 
     # what the followed files need
@@ -173,19 +196,11 @@ class LogsCollector:
             return named
         if kind == "nccl":
             return Owner(host=self._context.node.name, pid=named.pid)
-        return Owner(host=self._context.node.name, rank=self._rank_of_run(path))
+        run = self._run_of(path)
+        return Owner(host=self._context.node.name, rank=run.rank if run else None)
 
-    def _rank_of_run(self, path: Path) -> int | None:
-        """The rank that a capture belongs to, from the file of its run, where that was no launcher."""
+    @staticmethod
+    def _run_of(path: Path) -> RunFile | None:
+        """The run whose command printed a capture."""
         key = re.fullmatch(r"(?:stdout|stderr)-(\d+(?:-\d+)?)(?:\.\d+)?\.log", path.name)
-        if not key:
-            return None
-        try:
-            with open(open_regular(path.with_name(f"run-{key[1]}.json")), "rb") as file:
-                return msgspec.json.decode(file.read(RUN_FILE_LIMIT_BYTES), type=_Run).rank
-        except (OSError, msgspec.MsgspecError):
-            return None
-
-
-class _Run(msgspec.Struct):
-    rank: int | None = None
+        return read_run(path.with_name(name_of(key[1]))) if key else None

@@ -24,7 +24,7 @@ from aidiag.collectors.logs import catalogue, pattern
 from aidiag.collectors.logs.catalogue import Message
 from aidiag.collectors.logs.prefilter import HyperscanPrefilter, Prefilter, StdlibPrefilter, hyperscan_module
 
-FORMAT = 2
+FORMAT = 3
 """To be raised with every change of what a cache file holds or of how expressions are made."""
 CACHE_LIMIT_BYTES = 64 << 20
 

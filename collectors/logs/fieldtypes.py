@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from aidiag.collectors.observation import FieldValue
+from aidiag.collectors.pci import pci_address, pci_address_of_number
 
 UNIT_BYTES: Mapping[str, int] = {
     "bytes": 1, "b": 1,
@@ -43,6 +44,8 @@ TYPES: Mapping[str, Type] = {
     "int": Type(r"-?\d{1,19}", int),
     "float": Type(r"-?\d{1,15}(?:\.\d{1,9})?", float),
     "hex": Type(r"(?:0x)?[0-9a-fA-F]{1,32}|\(nil\)", as_text),
+    "pci": Type(r"(?:PCI:)?[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-9a-fA-F])?", pci_address),
+    "pci_number": Type(r"(?:0x)?[0-9a-fA-F]{1,16}", pci_address_of_number),
     "size": Type(r"\d{1,15}(?:\.\d{1,6})? ?(?:bytes|[KMGTkmgt]i?[Bb]|B)", size_bytes, closed=True),
     "digits": Type(r"\d{1,19}", as_text),
     "version": Type(r"\d{1,3}\.\d{1,4}(?:\.\d{1,4})?(?:\.\d{1,4})?", as_text),

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from aidiag.collectors.gpu.xids import XID
+from aidiag.collectors.kmsg_kinds import GPU_OFF_BUS, HOST_OOM_KILL
 from aidiag.collectors.signal import EventKind
 from aidiag.collectors.subject import SubjectKind
 
@@ -19,7 +21,7 @@ OWN_FIELDS: dict[str, frozenset[str]] = {}
 LAUNCHER_KINDS = frozenset({"worker_failed", "worker_signalled", "launcher_signalled", "worker_group_restarted"})
 """Kinds that a launcher tells of its workers: who printed the line is not whom it is about."""
 
-_COMM = "comm comm_rank comm_ranks comm_id bus_id"
+_COMM = "comm comm_rank comm_ranks comm_id pci_bus_id"
 
 
 def _kind(scope: SubjectKind, name: str, help: str, fields: str) -> EventKind:
@@ -49,7 +51,7 @@ EVENTS: tuple[EventKind, ...] = (
     _kind("rank", "nccl_error", "An NCCL call failed", "result error version file"),
     _kind("rank", "nccl_no_interface", "NCCL found no network interface that its settings allow", "value"),
     _kind("rank", "nccl_version_mismatch", "Ranks run different NCCL versions", "rank_a version_a rank_b version_b"),
-    _kind("rank", "duplicate_gpu", "Two ranks use one GPU", "rank_a rank_b bus_id"),
+    _kind("rank", "duplicate_gpu", "Two ranks use one GPU", "rank_a rank_b pci_bus_id"),
     _kind(
         "rank",
         "connect_retried",
@@ -149,14 +151,7 @@ EVENTS: tuple[EventKind, ...] = (
         "A process was killed or crashed, as its shell or kernel tells",
         "pid process signal command",
     ),
-    _kind(
-        "host",
-        "kernel_oom_kill",
-        "The kernel killed a process to get memory back",
-        "pid process limit virtual_bytes resident_bytes shared_bytes group",
-    ),
-    _kind("host", "kernel_xid", "The NVIDIA driver reported an Xid", "bus_id xid process text"),
-    _kind("host", "gpu_lost", "A GPU no longer answers", "bus_id gpu text"),
+    *(_kind(kind.scope, kind.name, kind.help, " ".join(kind.fields)) for kind in (HOST_OOM_KILL, XID, GPU_OFF_BUS)),
     _kind("host", "container_oom_killed", "A container was killed at its memory limit", "container exit_code"),
     _kind("host", "task_failed", "The scheduler saw tasks end badly", "node tasks state exit_code signal"),
     _kind(

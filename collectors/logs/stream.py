@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from aidiag.collectors import subject
+from aidiag.collectors.kmsg_lines import KernelLines
 from aidiag.collectors.logs.attribution import NOBODY, Attribution, Origin, Owner
 from aidiag.collectors.logs.blocks import BLOCKS, Outcome, TextBlock
 from aidiag.collectors.logs.catalogue import Message
@@ -67,6 +68,7 @@ class LogStream:
         self._scanner = Scanner(catalogue)
         self._attribution = Attribution(processes or Processes(), owner, reference)
         self._blocks: list[_Open] = []
+        self._kernel = KernelLines(told_by="log")
 
     def feed(self, data: bytes, time: float | None = None) -> Iterator[Event]:
         """The events of the lines that are complete with `data`. `time` is when it was read."""
@@ -78,10 +80,10 @@ class LogStream:
         block = self.splitter.partial()
         events: list[Event] = []
         for line in self._scanner.scan(block) if block else ():
-            hits = [hit for hit in line.hits if not hit.wording.message.opens]
+            hits = [hit for hit in line.hits if not (hit.wording.message.opens or hit.wording.message.reads)]
             fresh = self._fresh(hits)
             self.reported = tuple(_mark(hit) for hit in hits)
-            events += [self._event_of(line, hit, time) for hit in fresh]
+            events += [event for hit in fresh for event in self._events_of(line, hit, time)]
         return events
 
     def finish(self, time: float | None = None) -> Iterator[Event]:
@@ -106,7 +108,7 @@ class LogStream:
                     yield from self._take(opened, line, time)
                 hits = [hit for hit in hits if not hit.wording.message.opens]
             for hit in hits:
-                yield self._event_of(line, hit, time)
+                yield from self._events_of(line, hit, time)
         self.reported = ()
 
     def _fresh(self, hits: Iterable[Hit]) -> list[Hit]:
@@ -121,8 +123,13 @@ class LogStream:
 
     # events
 
-    def _event_of(self, line: Line, hit: Hit, time: float | None) -> Event:
+    def _events_of(self, line: Line, hit: Hit, time: float | None) -> Iterator[Event]:
         message, fields = hit.wording.message, hit.fields
+        if message.reads == "kernel":
+            fact = self._kernel.fact(decode(line.text[hit.start :]).rstrip())
+            if fact is None or fact.kind != message.kind:
+                return
+            fields = dict(fact.fields)
         origin = self._attribution.origin(line, hit.start)
         if message.kind in LAUNCHER_KINDS:
             self._attribution.launcher_spoke()
@@ -130,7 +137,7 @@ class LogStream:
             _add_other_processes(fields, decode(line.text[hit.start :]))
         if "comm_ranks" in fields:
             origin = self._attribution.learn(origin, fields)
-        return self._event(message, origin, fields, line, hit.start, time)
+        yield self._event(message, origin, fields, line, hit.start, time)
 
     def _event(
         self,
@@ -157,7 +164,8 @@ class LogStream:
             fields["cuda_device"] = origin.device
         place = Place(self.source, line.number, line.quote(start))
         stated = str(fields.get("host", ""))
-        whose = _subject(kind, rank, "" if stated in LOOPBACK_NAMES else stated, self._job)
+        here = "" if stated in LOOPBACK_NAMES else stated
+        whose = _subject(kind, rank, here, self._job, str(fields.get("pci_bus_id", "")))
         return Event(kind, whose, time, fields, origin.unix, place, line.position(start))
 
     # blocks of several lines
@@ -202,12 +210,14 @@ LOOPBACK_NAMES = frozenset({"localhost", "localhost.localdomain", "127.0.0.1", "
 
 
 @lru_cache(maxsize=4096)
-def _subject(kind: str, rank: int | None, host: str, job: str) -> Subject | None:
+def _subject(kind: str, rank: int | None, host: str, job: str, pci_bus_id: str) -> Subject | None:
     match SCOPES[kind]:
         case "rank":
             return None if rank is None else subject.rank(rank, host=host, job=job)
         case "host":
             return subject.host(host) if host else None
+        case "gpu":
+            return Subject("gpu", pci_bus_id, host=host) if host else None
         case _:
             return subject.job(job) if job else None
 

@@ -68,6 +68,8 @@ class OpenFile:
         self.offset = 0
         self.mark: Mark | None = None
         """Where reading went on after a restart of ours, until the first chunk."""
+        self.changed_unix = found.st_mtime
+        """When it was last written to, as far as it has been read."""
         self.at_end = False
         self._descriptor = descriptor
         self._head = b""
@@ -106,6 +108,8 @@ class OpenFile:
         while budget > 0:
             data = os.pread(self._descriptor, min(CHUNK_BYTES, budget), self.offset)
             self.at_end = not data
+            if data:
+                self.changed_unix = os.fstat(self._descriptor).st_mtime
             if data or restarted or skipped or hole:
                 yield Chunk(data, self.offset, restarted, skipped, hole)
             if not data:
@@ -163,6 +167,11 @@ class Tail:
         self._current: OpenFile | None = None
         self._draining: list[tuple[OpenFile, float]] = []
         self._mark_of = mark_of
+
+    @property
+    def over(self) -> bool:
+        """Whether there is nothing to read any more: no file has the name, and those that had it have been drained."""
+        return not self.files and not self.waiting
 
     @property
     def files(self) -> list[OpenFile]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar
 
 from aidiag.collectors import subject
-from aidiag.collectors.collector import Context
+from aidiag.collectors.collector import Collector, Context
 from aidiag.collectors.counter_files import CounterFile, readings
 from aidiag.collectors.job_settings import job_settings
 from aidiag.collectors.network.interface_choice import Choice, choices
@@ -80,7 +80,7 @@ COUNTERS = (
 CARRIER = (CounterFile("carrier_changes", "net_carrier_changes_total"),)
 
 
-class NetworkCollector:
+class NetworkCollector(Collector):
     """Network interfaces: state, MTU, speed, errors, and which of them the job uses."""
 
     name: ClassVar[str] = "network"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar
 
-from aidiag.collectors.collector import Context
+from aidiag.collectors.collector import Collector, Context
 from aidiag.collectors.errors import NotPermittedError
 from aidiag.collectors.observation import Absent, Event, Observation, Sample
 from aidiag.collectors.process.exits import ExitWatcher
@@ -13,7 +13,7 @@ from aidiag.collectors.process.followed import FollowedRank
 from aidiag.collectors.process.limits import RankLimits
 from aidiag.collectors.process.oom_kills import OomKills
 from aidiag.collectors.process.ranks import LocalPids, RankProcess, RankSource, known_ranks
-from aidiag.collectors.process.run_files import run_children
+from aidiag.collectors.run_files import read_runs
 from aidiag.collectors.signal import EventKind, Signal
 
 SIGNALS: tuple[Signal, ...] = (
@@ -64,7 +64,7 @@ LOOK_AROUND_SECONDS = (2.0, 60.0)
 """How long to wait before all processes are searched again for ranks that were not found: at first, and at most."""
 
 
-class ProcessCollector:
+class ProcessCollector(Collector):
     """The processes of the ranks: life and death, CPU, memory, cgroup limits, loader workers.
 
     `ranks` tells which processes are ranks; by default the shim's records do.
@@ -150,9 +150,10 @@ class ProcessCollector:
     def _endings(self) -> Iterator[Observation]:
         ended = [followed for followed in self._followed.values() if followed.ending]
         untold = any(followed.ending and not followed.ending.told for followed in ended)
-        started_by_run = run_children(self._context.host_folder) if untold else {}
+        folder = self._context.host_folder
+        runs = read_runs(folder) if untold and folder else []
         for followed in ended:
-            event = followed.last_word(started_by_run, self._since_unix)
+            event = followed.last_word(runs, self._since_unix)
             if event:
                 yield event
         for followed in _newest(self._followed.values()):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from aidiag.collectors.errors import NotPermittedError
 from aidiag.collectors.node import Node
@@ -12,8 +12,8 @@ from aidiag.collectors.process.endings import ASKED_TIMES, Ending, worker_event
 from aidiag.collectors.process.exits import Exit, ExitWatcher, exit_code
 from aidiag.collectors.process.files import ProcessStat
 from aidiag.collectors.process.ranks import LocalPids, RankProcess
-from aidiag.collectors.process.run_files import RunChild
 from aidiag.collectors.process.visible import read_children, read_stat
+from aidiag.collectors.run_files import RunFile
 
 
 class FollowedRank:
@@ -81,7 +81,7 @@ class FollowedRank:
             if worker.time < ended
         ]
 
-    def last_word(self, started_by_run: Mapping[int, RunChild], since_unix: float) -> Event | None:
+    def last_word(self, runs: Iterable[RunFile], since_unix: float) -> Event | None:
         """The event of the rank's end, once: when its exit code is known, or nobody will tell it.
 
         An end before the first look is told only where the rank attached after `since_unix`: older records are left
@@ -90,10 +90,10 @@ class FollowedRank:
         ending = self.ending
         if ending is None or ending.told:
             return None
-        run = started_by_run.get(self.pid or 0)
+        run = next((run for run in runs if self._is_child_of(run)), None)
         if ending.exit_code is None and run:
             ending.exit_code, ending.asked = run.exit_code, ending.asked + 1
-            if ending.exit_code is None and ending.asked < ASKED_TIMES:
+            if run.ended is None and not run.lost and ending.asked < ASKED_TIMES:
                 return None  # `aidiag run` has not written it yet
         ending.told = True
         ours = self._seen_alive or (self.rank.attached_unix or 0.0) >= since_unix
@@ -104,6 +104,13 @@ class FollowedRank:
         if self._watcher:
             for pid in [self.pid or 0, *(pid for pid, _ in self._workers)]:
                 self._watcher.forget(pid)
+
+    def _is_child_of(self, run: RunFile) -> bool:
+        """Whether this process is the command that an `aidiag run` started."""
+        child, rank = run.child, self.rank
+        if child is None or (child.pid, child.start_ticks) != (rank.pid, rank.start_ticks):
+            return False
+        return rank.pid_namespace in (0, child.namespace)
 
     def _is_worker(self, pid: int) -> bool:
         """Whether a child is one of the loader workers that the record names."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from aidiag.collectors import subject
-from aidiag.collectors.collector import Context
+from aidiag.collectors.collector import Collector, Context
 from aidiag.collectors.counter_files import readings
 from aidiag.collectors.errors import CollectorError, HungError, UnavailableError
 from aidiag.collectors.node import printable
@@ -28,8 +28,16 @@ from aidiag.collectors.rdma.ports import (
     read_gids,
     read_ports,
 )
-from aidiag.collectors.signal import EventKind, Signal
+from aidiag.collectors.signal import EventKind, Signal, Unit
 from aidiag.collectors.subject import Subject
+
+SLOW_AGE_SECONDS = 150.0
+"""A reading of slow facts stays fresh until the next but one should have come."""
+
+
+def _slow(name: str, unit: Unit, text: str, *, labels: tuple[str, ...] = ()) -> Signal:
+    return Signal(name, "gauge", unit, "port", text, labels, max_age_seconds=SLOW_AGE_SECONDS)
+
 
 SIGNALS: tuple[Signal, ...] = (
     Signal(
@@ -55,9 +63,9 @@ SIGNALS: tuple[Signal, ...] = (
     Signal(
         "rdma_port_sm_lid", "gauge", "code", "port", "Local identifier of the subnet manager, 0 where none is known"
     ),
-    Signal("rdma_port_gids", "gauge", "count", "port", "Entries of the GID table in use, by type", labels=("type",)),
-    Signal("rdma_port_mtu_bytes", "gauge", "bytes", "port", "MTU in force"),
-    Signal("rdma_port_max_mtu_bytes", "gauge", "bytes", "port", "Largest MTU that the port can do"),
+    _slow("rdma_port_gids", "count", "Entries of the GID table in use, by type", labels=("type",)),
+    _slow("rdma_port_mtu_bytes", "bytes", "MTU in force"),
+    _slow("rdma_port_max_mtu_bytes", "bytes", "Largest MTU that the port can do"),
     Signal(
         "rdma_port_used_by_job",
         "gauge",
@@ -84,15 +92,17 @@ GID_KINDS = ("IB/RoCE v1", "RoCE v2")
 
 @dataclass(slots=True)
 class _Slow:
-    """What was last read of a port's slow facts."""
+    """What was last read of a port's slow facts, and when."""
 
+    time: float
     gids: list[Gid]
+    gids_reason: str
     netdev: str
     mtu: tuple[int, int] | None
     mtu_reason: str
 
 
-class RdmaCollector:
+class RdmaCollector(Collector):
     """RDMA ports as sysfs shows them: state, rate, MTU, counters, and whether the job uses them."""
 
     name: ClassVar[str] = "rdma"
@@ -156,11 +166,13 @@ class RdmaCollector:
         yield Sample("rdma_port_info", there, 1.0, now, label)
         yield from _link(port, there, now)
         kinds = Counter(gid.kind for gid in slow.gids)
-        for kind in GID_KINDS:
-            yield Sample("rdma_port_gids", there, float(kinds[kind]), now, labels(type=kind))
+        if slow.gids_reason:
+            yield Absent("rdma_port_gids", there, slow.gids_reason)
+        for kind in GID_KINDS if not slow.gids_reason else ():
+            yield Sample("rdma_port_gids", there, float(kinds[kind]), slow.time, labels(type=kind))
         if slow.mtu:
-            yield Sample("rdma_port_mtu_bytes", there, float(slow.mtu[0]), now)
-            yield Sample("rdma_port_max_mtu_bytes", there, float(slow.mtu[1]), now)
+            yield Sample("rdma_port_mtu_bytes", there, float(slow.mtu[0]), slow.time)
+            yield Sample("rdma_port_max_mtu_bytes", there, float(slow.mtu[1]), slow.time)
         else:
             for signal in ("rdma_port_mtu_bytes", "rdma_port_max_mtu_bytes"):
                 yield Absent(signal, there, slow.mtu_reason, expected=not port.virtual)
@@ -178,10 +190,11 @@ class RdmaCollector:
         return self._slow[key]
 
     def _read_slow_facts(self, port: RdmaPort) -> _Slow:
+        now = self._clock.monotonic()
         try:
-            gids = read_gids(self._node, port.device, port.number)
-        except (OSError, CollectorError):
-            gids = []
+            gids, why = read_gids(self._node, port.device, port.number), ""
+        except (OSError, CollectorError) as error:
+            gids, why = [], f"the GID table of {port.device}: {error}"
         try:
             netdev = netdev_of(self._node, port.device, port.number, gids)
         except CollectorError:
@@ -189,10 +202,12 @@ class RdmaCollector:
         try:
             verbs = self._node.rdma_port(port.device, port.number)
         except OSError as error:
-            return _Slow(gids, netdev, None, f"ibv_query_port({port.device}, {port.number}): {error.strerror}")
+            return _Slow(
+                now, gids, why, netdev, None, f"ibv_query_port({port.device}, {port.number}): {error.strerror}"
+            )
         except CollectorError as error:
-            return _Slow(gids, netdev, None, error.reason)
-        return _Slow(gids, netdev, (verbs.active_mtu_bytes, verbs.maximum_mtu_bytes), "")
+            return _Slow(now, gids, why, netdev, None, error.reason)
+        return _Slow(now, gids, why, netdev, (verbs.active_mtu_bytes, verbs.maximum_mtu_bytes), "")
 
     def _hung(self, device: str, error: HungError, now: float) -> Iterator[Observation]:
         """A device that does not answer: the ports that it had, else its first."""

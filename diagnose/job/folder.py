@@ -25,6 +25,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from aidiag.collectors.run_files import name_of
+
 PREFIX = "aidiag-"
 NAME_LIMIT = 80
 
@@ -89,7 +91,7 @@ class HostFolder:
 
     def run(self, key: str) -> Path:
         """The file of one `aidiag run`; `key` is its process id, with a number behind where two containers share it."""
-        return self.path / f"run-{key}.json"
+        return self.path / name_of(key)
 
     def capture(self, stream: str, key: str) -> Path:
         """What the command of a run printed on `stream` (stdout or stderr)."""

@@ -2,24 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
+from aidiag.collectors.run_files import ProcessMark
+
 PROC = Path("/proc")
-
-
-@dataclass(frozen=True, slots=True)
-class ProcessMark:
-    """A process that can be told from a later one with the same id.
-
-    `start_ticks` is field 22 of /proc/PID/stat (proc(5)), `namespace` the inode of the process id namespace that `pid`
-    counts in, `boot` the boot id of the kernel.
-    """
-
-    pid: int
-    start_ticks: int
-    namespace: int
-    boot: str
 
 
 def mark(pid: int, proc: Path = PROC) -> ProcessMark | None:

@@ -3,48 +3,21 @@
 from __future__ import annotations
 
 import os
-import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
+from aidiag.collectors import run_files
 from aidiag.collectors.bounded import read_bounded
+from aidiag.collectors.run_files import FILES_LIMIT, RunFile, encode_run
 from aidiag.diagnose.job.folder import HostFolder, write_atomically
-from aidiag.diagnose.job.process import PROC, ProcessMark, alive
+from aidiag.diagnose.job.process import PROC, alive
 
-FILES_LIMIT = 4096
 SEEN_EVERY_SECONDS = 15.0
 SILENT_SECONDS = 60.0
 """A run in another process id namespace (a container of the same host) that has not renewed `seen` for so long is over."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunFile:
-    """`run-<key>.json`: one `aidiag run`, written when it starts, when its command has started, and when that ended.
-
-    Times are Unix seconds. `exit_status` is that of the command as a shell says it (128+N after signal N); None while
-    it runs, and for good where `run` itself was killed (`lost`): then nobody could ask for it. `rank` is known where
-    the command is a rank itself and not a launcher. `captures` names the files of this folder that hold what the
-    command printed, by stream. Secrets in the command line are replaced.
-    """
-
-    key: str
-    job: str
-    host: str
-    command: tuple[str, ...]
-    directory: str
-    started: float
-    run: ProcessMark | None
-    child: ProcessMark | None = None
-    rank: int | None = None
-    ended: float | None = None
-    exit_status: int | None = None
-    lost: bool = False
-    seen: float = 0.0
-    captures: dict[str, str] = field(default_factory=dict)
-    version: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,18 +50,12 @@ def claim_key(folder: HostFolder, pid: int) -> str:
 
 def write_run(folder: HostFolder, run: RunFile) -> None:
     """Replace the file of a run. Raises OSError."""
-    write_atomically(folder.run(run.key), msgspec.json.encode(run) + b"\n")
+    write_atomically(folder.run(run.key), encode_run(run))
 
 
 def read_runs(folder: HostFolder) -> list[RunFile]:
     """All runs that a host folder tells of, oldest first. Broken and half-made files are left out."""
-    found = []
-    for path in _run_files(folder.path):
-        try:
-            found.append(msgspec.json.decode(read_bounded(path), type=RunFile))
-        except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            continue
-    return sorted(found, key=lambda run: run.started)
+    return run_files.read_runs(folder.path)
 
 
 def is_over(run: RunFile, unix: float, proc: Path = PROC) -> bool:
@@ -114,11 +81,3 @@ def read_sidecar(folder: HostFolder) -> SidecarFile | None:
 def write_sidecar(folder: HostFolder, sidecar: SidecarFile) -> None:
     """Replace the sidecar's file. Raises OSError."""
     write_atomically(folder.sidecar, msgspec.json.encode(sidecar) + b"\n")
-
-
-def _run_files(path: Path) -> list[Path]:
-    try:
-        found = sorted(entry for entry in path.iterdir() if re.fullmatch(r"run-[0-9-]+\.json", entry.name))
-    except OSError:
-        return []
-    return found[:FILES_LIMIT]

@@ -15,9 +15,10 @@ from typing import Any
 
 from aidiag import __version__
 from aidiag.collectors.bounded import read_bounded
+from aidiag.collectors.run_files import ProcessMark, RunFile
 from aidiag.diagnose.job.folder import write_atomically
-from aidiag.diagnose.job.process import ProcessMark, alive, mark
-from aidiag.diagnose.job.runs import SEEN_EVERY_SECONDS, RunFile, is_over, read_runs, read_sidecar, write_run
+from aidiag.diagnose.job.process import alive, mark
+from aidiag.diagnose.job.runs import SEEN_EVERY_SECONDS, is_over, read_runs, read_sidecar, write_run
 from aidiag.diagnose.report.model import REPORT_LIMIT_BYTES
 from aidiag.diagnose.run.capture import Capture
 from aidiag.diagnose.run.environment import additions, nccl_conf_names

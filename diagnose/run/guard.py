@@ -12,7 +12,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from aidiag.diagnose.job.process import ProcessMark
+from aidiag.collectors.run_files import ProcessMark
 from aidiag.diagnose.run import keeper as keepers
 from aidiag.diagnose.run.prepare import Desk, again
 from aidiag.diagnose.run.pump import move_plainly, waiting_bytes

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from aidiag.collectors.collector import Context
 from aidiag.collectors.errors import NotPermittedError
-from aidiag.collectors.kmsg import EVENTS, KmsgCollector
+from aidiag.collectors.kmsg import KmsgCollector
 from aidiag.collectors.kmsg_device import KernelLog, parse_record
+from aidiag.collectors.kmsg_kinds import EVENTS
 from aidiag.collectors.kmsg_lines import KernelLines
 from aidiag.collectors.observation import Event
 from aidiag.collectors.pci import pci_address

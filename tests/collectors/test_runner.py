@@ -9,8 +9,8 @@ from typing import ClassVar
 
 import pytest
 
-from aidiag.collectors import registry, subject
-from aidiag.collectors.collector import Context
+from aidiag.collectors import COLLECTORS, registry, subject
+from aidiag.collectors.collector import Collector, Context
 from aidiag.collectors.errors import CollectorError, HungError, NotPermittedError, UnavailableError
 from aidiag.collectors.live import LiveNode
 from aidiag.collectors.observation import Absent, Observation, Sample
@@ -35,7 +35,7 @@ class FakeClock:
         return 1_700_000_000.0 + self.now
 
 
-class FakeCollector:
+class FakeCollector(Collector):
     """A collector that does what a test tells it to do."""
 
     name: ClassVar[str] = "fake"
@@ -49,11 +49,32 @@ class FakeCollector:
     def __init__(self, context: Context, collect: Callable[[], Iterable[Observation]] = list) -> None:
         self._collect = collect
         self.runs = 0
+        self.closed_by: list[str] = []
 
     def collect(self) -> Iterable[Observation]:
         """Do it."""
         self.runs += 1
         return self._collect()
+
+    def close(self) -> None:
+        """Say who closed it."""
+        self.closed_by.append(threading.current_thread().name)
+
+
+class CrashWatch(FakeCollector):
+    """One that tells of crashes, and of fires."""
+
+    name = "crashes"
+    signals = ()
+    events = (EventKind("crash", "host", "A crash", ()), EventKind("fire", "host", "A fire", ()))
+
+
+class FireWatch(FakeCollector):
+    """One that tells of fires only."""
+
+    name = "fires"
+    signals = ()
+    events = (EventKind("fire", "host", "A fire", ()),)
 
 
 class HungCollector(FakeCollector):
@@ -163,6 +184,83 @@ def test_unavailable_is_not_amiss() -> None:
     absent = seen["collector_success"]
     assert isinstance(absent, Absent)
     assert not absent.expected
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [(NotPermittedError("closed", "ask root"), True), (UnavailableError("no such thing", "ask root"), False)],
+)
+def test_events_that_cannot_be_seen_are_absent(error: CollectorError, expected: bool) -> None:
+    """No event proves nothing where the source is not read: the kind is absent with the reason, as a signal is."""
+    blind = CrashWatch(Context(LiveNode()), raising(error))
+    seen = observations(run_once([blind]), [blind], "a")
+
+    for kind in ("crash", "fire"):
+        assert Absent(kind, HOST, error.reason, "ask root", expected=expected) in seen
+    assert not [one for one in seen if isinstance(one, Sample) and one.signal == "event_kind_watched"]
+
+
+def test_an_event_kind_that_somebody_else_watches_is_not_absent() -> None:
+    """Of two sources that tell of one kind it is enough that one is read; what is watched is told."""
+    pair = [CrashWatch(Context(LiveNode()), raising(CollectorError("broken"))), FireWatch(Context(LiveNode()))]
+    seen = observations(run_once(pair), pair, "a")
+
+    assert {"crash"} == {one.signal for one in seen if isinstance(one, Absent)}
+    watched = [one.labels for one in seen if isinstance(one, Sample) and one.signal == "event_kind_watched"]
+    assert [(("kind", "fire"),)] == watched
+
+
+def test_what_a_hung_collector_would_tell_is_absent(gate: threading.Event) -> None:
+    """While it hangs, its kinds are not watched, though they were before."""
+    clock = FakeClock()
+    waits: list[bool] = []
+
+    def collect() -> list[Observation]:
+        if waits:
+            gate.wait(60)
+        return []
+
+    collector = FireWatch(Context(LiveNode()), collect)
+    runner = Runner([collector], host="a", clock=clock, deadline_seconds=10.0)
+    runner.start()
+    until(lambda: collector.runs >= 2)
+    assert "event_kind_watched" in {one.signal for one in runner.poll() if isinstance(one, Sample)}
+    waits.append(True)
+    runs = collector.runs
+    until(lambda: collector.runs > runs)
+    time.sleep(0.05)
+    clock.now += 31
+    runner.poll()
+    clock.now += 31
+
+    seen = runner.poll()
+    assert ["fire"] == [one.signal for one in seen if isinstance(one, Absent)]
+    assert "event_kind_watched" not in {one.signal for one in seen if isinstance(one, Sample)}
+    runner.stop()
+
+
+def test_logs_watch_for_nothing() -> None:
+    """What happened need not stand in a log, so that the silence of logs hides no kernel log that cannot be read."""
+    context = Context(LiveNode())
+    assert [] == list(COLLECTORS["logs"](context).watched())
+    assert "xid" in COLLECTORS["kmsg"](context).watched()
+
+
+def test_collectors_are_closed_at_the_end(gate: threading.Event) -> None:
+    """Once, by the thread that ran them; one that hangs is left alone, and a stop does not wait for it."""
+    single, lively, hung = fake(speed), fake(speed), waiting(gate)
+    run_once([single])
+    until(lambda: single.closed_by == ["collect-fake"])
+
+    runner = Runner([lively, hung], host="a")
+    runner.start()
+    until(lambda: lively.runs >= 2 and hung.runs == 1)
+    assert [] == lively.closed_by
+    runner.stop()
+    until(lambda: lively.closed_by == ["collect-fake"])
+    assert [] == hung.closed_by
+    gate.set()
+    until(lambda: hung.closed_by == ["collect-hung"])
 
 
 def test_check_does_not_wait_for_a_hung_collector(gate: threading.Event) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -72,6 +73,43 @@ def test_sick_twin_is_named(tmp_path: Path) -> None:
     assert ("critical", True) == (check.status, check.waived.endswith(": known"))
     assert alarms[0].reason == check.reason
     assert 0 == exit_status(waived.checks, "warning", "gate")
+
+
+LINK_RULE = """
+id: link_downs
+cause: ib_link_down
+check: ib-link-downs
+title: A link went down
+severity: warning
+confidence: 0.9
+scope: port
+let: {downs: 'delta(rdma_port_link_downed_total, 600s)'}
+when: downs > 0
+summary: "{who} went down {downs} times."
+why: The port counts it.
+observed: "{downs} times"
+expected: never
+remedy: [{do: Check the cable., confirm: It stays up.}]
+references: ["https://docs.kernel.org/infiniband/sysfs.html"]
+tests:
+  - {name: fires, series: {'rdma_port_link_downed_total{device="mlx5_0",port="1"}': 0x300 1x300}, at: 599s, expect: {targets: ["mlx5_0:1"]}}
+  - {name: quiet, series: {'rdma_port_link_downed_total{device="mlx5_0",port="1"}': 1x600}, at: 599s, expect: quiet}
+  - {name: undecided, series: {'rdma_port_up{device="mlx5_0",port="1"}': 1x60}, at: 50s, expect: undecided}
+"""
+
+
+def test_counters_of_a_recorded_node_are_judged_by_their_growth(tmp_path: Path) -> None:
+    """A recorded node that holds an earlier reading (before/) shows what has grown since; one without cannot."""
+    settings = config(tmp_path)
+    settings.rules_folder.mkdir()
+    (settings.rules_folder / "links.yaml").write_text(LINK_RULE)
+    folder = lay("gpu-node", tmp_path / "node")
+
+    grown = by_id(check_node(settings, root=folder))
+    shutil.rmtree(folder / "before")
+    single = by_id(check_node(settings, root=folder))
+
+    assert ("warning", "unknown") == (grown["ib-link-downs", "mlx5_0:1"], single["ib-link-downs", "mlx5_0:1"])
 
 
 def test_selection(tmp_path: Path) -> None:

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from aidiag.collectors.run_files import ProcessMark, RunFile
 from aidiag.diagnose.config import Config
 from aidiag.diagnose.job.folder import HostFolder, JobFolder, make
 from aidiag.diagnose.job.gather import gather, write_merged
 from aidiag.diagnose.job.logs import logs_of
-from aidiag.diagnose.job.process import ProcessMark
-from aidiag.diagnose.job.runs import RunFile, write_run
+from aidiag.diagnose.job.runs import write_run
 from aidiag.diagnose.post_mortem import diagnose
 from aidiag.diagnose.report.model import JobFacts, Report, encode
 from aidiag.diagnose.run.segments import Segments

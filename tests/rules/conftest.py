@@ -32,7 +32,6 @@ LOG_KINDS = {  # what the built-in rules take from the log collector, for a tree
         "python_exception": "type text file line function",
     },
     "host": {
-        "kernel_oom_kill": "pid process limit",
         "container_oom_killed": "container exit_code",
         "task_out_of_memory": "node tasks step kills",
     },
@@ -60,7 +59,7 @@ def full_registry() -> Registry:
         for name, words in names.items():
             kinds.setdefault(name, EventKind(name, scope, "", (*words.split(), "message")))  # type: ignore[arg-type]
     signals = {SIGNAL.name: SIGNAL, **known.signals}
-    return Registry.of(signals.values(), kinds.values(), known.watches)
+    return Registry.of(signals.values(), kinds.values())
 
 
 @pytest.fixture(scope="session")
@@ -83,13 +82,12 @@ def small() -> Registry:
             Signal("load_ratio", "gauge", "ratio", "gpu", ""),
             Signal("mtu_bytes", "gauge", "bytes", "nic", ""),
             Signal("job_world_size", "gauge", "count", "job", ""),
-            Signal("collector_success", "gauge", "count", "host", "", labels=("collector",), max_age_seconds=120.0),
+            Signal("event_kind_watched", "gauge", "count", "host", "", labels=("kind",), max_age_seconds=120.0),
         ],
         [
             EventKind("crash", "rank", "", ("code", "text", "clean")),
             EventKind("kernel_line", "host", "", ("process",)),
         ],
-        {"kmsg": ("kernel_line",), "logs": ("crash", "kernel_line")},
     )
 
 

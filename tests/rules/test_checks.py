@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -12,12 +12,7 @@ from aidiag.collectors.signal import Registry
 from aidiag.collectors.subject import gpu, host, nic, port
 from aidiag.rules.checks import Verdict, verdicts
 from aidiag.rules.loader import load_rules
-from aidiag.rules.loading.document import read_document
-from aidiag.rules.loading.rule_file import read_rule
 from aidiag.rules.window import Window
-
-if TYPE_CHECKING:
-    from tests.rules.conftest import World
 
 A = host("a")
 GIB = 1024.0**3
@@ -185,60 +180,68 @@ def test_a_skipped_target_beside_judged_ones_is_told(registry: Registry) -> None
     assert ("ib-port-state", "node") not in found
 
 
-class TestEvents:
-    """Checks of what must not have happened."""
+EVENT_RULE = """
+id: crashed
+cause: gpu_lost
+check: xid-errors
+title: A GPU reported an Xid
+severity: critical
+confidence: 0.9
+scope: gpu
+events: [xid, gpu_off_bus]
+when: 'event == "gpu_off_bus" or xid == 79'
+summary: "{who} fell off the bus."
+why: The driver says so.
+observed: "{event}"
+expected: no such event
+remedy: [{do: Reboot the host., confirm: It is back.}]
+references: ["https://docs.nvidia.com/deploy/xid-errors/"]
+tests:
+  - {name: fires, events: [{kind: xid, gpu: 0, at: 1s, fields: {xid: 79}}], at: 5s, expect: {targets: [gpu0]}}
+  - {name: quiet, events: [{kind: xid, gpu: 0, at: 1s, fields: {xid: 13}}], at: 5s, expect: quiet}
+  - {name: undecided, events: [{kind: xid, gpu: 0, at: 1s}], at: 5s, expect: undecided}
+"""
 
-    KMSG = labels(collector="kmsg")
 
-    def verdict(self, world: World, told: Iterable[Observation]) -> Verdict:
-        """The one verdict of a check that no process was killed for want of memory."""
-        text = (
-            b"id: killed\ncause: c\ncheck: no-kills\ntitle: t\nseverity: critical\nsummary: s\nwhy: w\n"
-            b"scope: host\nevents: [kernel_line]\nobserved: o\nexpected: e\nremedy: [{do: d}]"
-        )
-        rule, errors = read_rule(read_document("rule.yaml", text), world.registry)
-        assert rule is not None, errors
-        world.window.add_all(told)
-        [found] = verdicts([rule], world.window, 1.0)
-        return found
+def check_events(registry: Registry, folder: Path, observations: Iterable[Observation]) -> Verdict:
+    """The verdict of a check on events."""
+    file = folder / "crashed.yaml"
+    file.write_text(EVENT_RULE)
+    book = load_rules((file,), registry)
+    assert not book.errors
+    window = Window(registry)
+    window.add_all(observations)
+    (found,) = verdicts([rule for rule in book.rules if rule.id == "crashed"], window, 1.0)
+    return found
 
-    def test_what_was_looked_for_and_not_seen_is_ok(self, world: World) -> None:
-        """Where the collector saw its source and told of nothing, all is well."""
-        found = self.verdict(world, [Sample("collector_success", A, 1.0, 0.0, self.KMSG)])
 
-        assert ("ok", "node", "a") == (found.status, found.target, found.host)
+def watched(*kinds: str) -> list[Sample]:
+    """What the runner tells of sources that are read."""
+    return [Sample("event_kind_watched", A, 1.0, 0.0, labels(kind=kind)) for kind in kinds]
 
-    def test_what_cannot_be_seen_is_unknown(self, world: World) -> None:
-        """Where the collector may not look, the check is unknown with its reason and remedy."""
-        told: list[Observation] = [
-            Absent("kernel_line", A, "/dev/kmsg: not permitted", "run as root", labels=self.KMSG),
-            Sample("collector_success", A, 0.0, 0.0, self.KMSG),
-            Sample("collector_success", A, 1.0, 0.0, labels(collector="logs")),
-        ]
-        found = self.verdict(world, told)
 
-        assert ("unknown", "kernel_line: /dev/kmsg: not permitted", "run as root") == (
-            found.status,
-            found.reason,
-            found.remedy,
-        )
+def test_no_event_is_well_where_events_would_have_been_seen(registry: Registry, tmp_path: Path) -> None:
+    """The source of each kind was read and nothing was there: ok. With an event it is what the event makes it."""
+    assert "ok" == check_events(registry, tmp_path, watched("xid", "gpu_off_bus")).status
+    happened = Event("xid", gpu(0, host="a"), 0.5, {"xid": 79})
+    found = check_events(registry, tmp_path, [*watched("xid", "gpu_off_bus"), happened])
+    assert ("critical", "gpu0") == (found.status, found.target)
 
-    def test_what_is_not_there_is_skipped(self, world: World) -> None:
-        """Where there is no such log at all, the check is skipped."""
-        told = Absent("kernel_line", A, "no kernel log in this container", labels=self.KMSG, expected=False)
-        found = self.verdict(world, [told])
 
-        assert ("skipped", "no kernel log in this container") == (found.status, found.reason)
+def test_no_event_is_unknown_where_nobody_looks(registry: Registry, tmp_path: Path) -> None:
+    """A kind that nothing watches, or whose source cannot be read, makes the check unknown and says why."""
+    found = check_events(registry, tmp_path, watched("xid"))
+    assert ("unknown", "nothing watches for gpu_off_bus here") == (found.status, found.reason)
+    assert "unknown" == check_events(registry, tmp_path, []).status
 
-    def test_what_nobody_looked_for_is_unknown(self, world: World) -> None:
-        """Silence is no health: without a look there is no verdict."""
-        found = self.verdict(world, [])
+    refused = [Absent(kind, A, "/dev/kmsg: Operation not permitted", "run as root") for kind in ("xid", "gpu_off_bus")]
+    found = check_events(registry, tmp_path, refused)
+    assert ("unknown", "run as root") == (found.status, found.remedy)
+    assert "not permitted" in found.reason
 
-        assert ("unknown", "nothing has looked for kernel_line") == (found.status, found.reason)
 
-    def test_what_happened_is_told(self, world: World) -> None:
-        """An event is a fault, whatever else was looked for."""
-        told: list[Observation] = [Sample("collector_success", A, 1.0, 0.0, self.KMSG), Event("kernel_line", A, 0.5)]
-        found = self.verdict(world, told)
-
-        assert "critical" == found.status
+def test_no_event_is_skipped_where_there_is_no_such_source(registry: Registry, tmp_path: Path) -> None:
+    """A host that has no GPU has no Xid to look for."""
+    absent = [Absent(kind, A, "there is no GPU here", expected=False) for kind in ("xid", "gpu_off_bus")]
+    found = check_events(registry, tmp_path, absent)
+    assert ("skipped", "there is no GPU here") == (found.status, found.reason)

@@ -166,10 +166,9 @@ class TestEvents:
         assert ("crash", "the log is another user's", "ask its owner", True) == found[1].gaps[0]
 
     def test_where_they_are_looked_for_they_have_not_happened(self, world: World) -> None:
-        """After a success of the collector the rule is undecided no longer."""
-        collector = labels(collector="logs")
-        world.window.add(Absent("crash", host("a"), "the log is another user's", labels=collector))
-        world.feed("collector_success", host("a"), [0.0, 1.0], labels=collector)
+        """Where the source is read again the rule is undecided no longer."""
+        world.window.add(Absent("crash", host("a"), "the log is another user's"))
+        world.feed("event_kind_watched", host("a"), [0.0, 1.0], labels=labels(kind="crash"))
 
         assert {} == states(world, self.BODY, 10.0)
 

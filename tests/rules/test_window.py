@@ -76,18 +76,21 @@ def test_a_reading_of_the_job_ends_what_a_host_said(world: World) -> None:
     assert world.window.absence("job_world_size", job("j")) is None
 
 
-def test_a_success_ends_what_its_collector_could_not_see(world: World) -> None:
-    """When a collector sees its source again its events are absent no longer; another collector's success says nothing."""
-    kmsg, logs = labels(collector="kmsg"), labels(collector="logs")
-    world.window.add(Absent("kernel_line", host("a"), "not permitted", labels=kmsg))
-    world.feed("collector_success", host("a"), [1.0], labels=logs)
-    world.feed("collector_success", host("a"), [0.0], labels=kmsg)
-    world.feed("collector_success", host("b"), [1.0], labels=kmsg)
+def test_a_kind_that_is_watched_is_absent_no_longer(world: World) -> None:
+    """When its source is read again on this host; that another kind is, or the same on another host, says nothing."""
+    crash, line = labels(kind="crash"), labels(kind="kernel_line")
+    world.window.add(Absent("kernel_line", host("a"), "not permitted"))
+    world.feed("event_kind_watched", host("a"), [1.0], labels=crash)
+    world.feed("event_kind_watched", host("a"), [0.0], labels=line)
+    world.feed("event_kind_watched", host("b"), [1.0], labels=line)
     assert ["not permitted"] == [absent.reason for absent in world.window.absences("kernel_line")]
+    assert [False, True] == [world.window.watched("kernel_line", name, 0.0) for name in "ab"]
 
-    world.feed("collector_success", host("a"), [1.0], labels=kmsg)
+    world.feed("event_kind_watched", host("a"), [1.0], labels=line)
 
     assert [] == list(world.window.absences("kernel_line"))
+    assert world.window.watched("kernel_line", "a", 120.0)
+    assert not world.window.watched("kernel_line", "a", 121.0)
 
 
 @pytest.mark.parametrize("with_samples", [True, False])

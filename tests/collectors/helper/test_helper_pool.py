@@ -93,6 +93,19 @@ def test_stuck_helpers_are_bounded(made: Made) -> None:
     assert STUCK_LIMIT == len(made.helpers)
 
 
+def test_what_has_come_back_is_not_stuck(made: Made) -> None:
+    """Things that hung once and are never asked for again (an unmounted file system) do not use up the pool."""
+    for number in range(STUCK_LIMIT):
+        with pytest.raises(HungError):
+            made.pool.ask(f"/{number}", "wait", 1)
+    end = time.monotonic() + 20
+    while made.pool.pending() and time.monotonic() < end:
+        time.sleep(0.05)
+
+    assert 1 == made.pool.ask("/more", "echo", 1)
+    assert STUCK_LIMIT >= len(made.helpers)
+
+
 def test_close_ends_all(made: Made) -> None:
     """Closing ends idle and stuck helpers."""
     with pytest.raises(HungError):

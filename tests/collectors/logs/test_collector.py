@@ -1,6 +1,7 @@
-import json
 import os
 from collections.abc import Iterable
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from aidiag.collectors.collector import Collector, Context
 from aidiag.collectors.logs import LogsCollector, collector, following
 from aidiag.collectors.logs.compiled import Catalogue
 from aidiag.collectors.observation import Absent, Event, Observation, Sample
+from aidiag.collectors.run_files import RunFile, encode_run, name_of
 from aidiag.collectors.subject import rank
 
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
@@ -45,6 +47,8 @@ class Job:
         self.host = self.folder / "node-a"
         self.host.mkdir(parents=True)
         self.clock = Clock()
+        run = RunFile("1", "j", "node-a", ("torchrun",), "/w", self.clock.unix() - 1, None)
+        (self.host / name_of("1")).write_bytes(encode_run(run))
         self.context = Context(
             Node(),  # type: ignore[arg-type]
             clock=self.clock,
@@ -140,10 +144,11 @@ def test_nccls_own_file_and_the_output_share_what_they_know(job: Job) -> None:
 @pytest.mark.parametrize("name", ["stdout-77.log", "stderr-77.log", "stdout-77.3.log"])
 def test_a_capture_belongs_to_the_rank_of_its_run(job: Job, name: str) -> None:
     """Where `aidiag run` started the rank itself, its file says which one; a launcher's has none."""
-    (job.host / "run-77.json").write_text(json.dumps({"key": "77", "rank": 3, "captures": {"stdout": name}}))
+    run = RunFile("77", "j", "node-a", ("train",), "/w", job.clock.unix(), None, rank=3, captures={"stdout": name})
+    (job.host / name_of("77")).write_bytes(encode_run(run))
     (job.host / name).write_text(f"{OOM}\n[rank1]: {OOM}\n")
     assert [event.subject for event in job.events()] == [rank(3, host="node-a", job="j")] * 2
-    (job.host / "run-78.json").write_text(json.dumps({"key": "78", "rank": None}))
+    (job.host / name_of("78")).write_bytes(encode_run(replace(run, key="78", rank=None)))
     (job.host / "stdout-78.log").write_text(OOM + "\n")
     assert [event.subject for event in job.events(5.0)] == [None]
 
@@ -272,6 +277,75 @@ def test_the_number_of_files_is_bounded(job: Job, monkeypatch: pytest.MonkeyPatc
         (job.host / f"nccl.node-a.{number}.log").write_text("x\n")
     (absent,) = [one for one in job.turn() if isinstance(one, Absent)]
     assert absent.reason == "2 logs are not followed, since 3 are already"
+
+
+def stamp(unix: float) -> str:
+    """A time as logs write it."""
+    return datetime.fromtimestamp(unix, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def test_segments_that_come_and_go(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A capture makes a new file every few MiB and deletes the old ones: no number of them makes us blind, and the
+    totals go on.
+    """
+    monkeypatch.setattr(collector, "FILES_LIMIT", 12)
+    told: list[Event] = []
+    for number in range(2, 40):
+        (job.host / f"stdout-77.{number}.log").write_text(f"[rank{number}]: {OOM}\n")
+        (job.host / f"stdout-77.{number - 2}.log").unlink(missing_ok=True)
+        told += job.events(20.0)
+    assert [event.subject and event.subject.name for event in told] == [str(number) for number in range(2, 40)]
+    assert samples(job.turn(), "log_lines_total") == {"capture": 38}
+    assert len(job.collector._followed) < 12
+
+
+def test_an_old_log_says_nothing_of_the_present(tmp_path: Path, catalogue: Catalogue) -> None:
+    """A log that was there before us is begun at its end where lines bear no time; what is added to it is told."""
+    old = tmp_path / "train.log"
+    old.write_text(f"[rank1]: {OOM}\n")
+    job = Job(tmp_path, catalogue, old)
+    assert job.events() == []
+    append(old, f"[rank2]: {OOM}\n")
+    (event,) = job.events()
+    assert event.subject == rank(2, host="", job="j")
+
+
+def test_old_lines_are_told_with_their_own_time(tmp_path: Path, catalogue: Catalogue) -> None:
+    """So that whoever asks for the present can tell them apart."""
+    old = tmp_path / "train.log"
+    job = Job(tmp_path, catalogue, old)
+    unix = job.clock.unix()
+    old.write_text("".join(f"{stamp(unix - age)} [rank1]: {OOM}\n" for age in (7200, 5)))
+    assert [event.time for event in job.events()] == [job.clock.now - 1 - 7200, job.clock.now - 1 - 5]
+
+
+def test_a_new_sidecar_does_not_tell_what_the_last_one_told(tmp_path: Path, catalogue: Catalogue) -> None:
+    """A sidecar that comes hours after the run began cannot know when lines without a time were printed."""
+    job = Job(tmp_path, catalogue)
+    (job.host / "stdout-1.log").write_text(f"[rank1]: {OOM}\n")
+    job.clock.now += 3600
+    job.collector = LogsCollector(job.context, job.catalogue)
+    assert job.events() == []
+    append(job.host / "stdout-1.log", f"[rank2]: {OOM}\n")
+    assert [event.subject for event in job.events()] == [rank(2, host="node-a", job="j")]
+
+
+def test_who_failed_first_is_known_across_files(job: Job) -> None:
+    """Of two captures read in one turn, the rank whose file was last written to earlier failed first; a stated time
+    is better still.
+    """
+    unix = job.clock.unix()
+    first, second, third = (job.host / f"stdout-{number}.log" for number in (3, 2, 1))
+    first.write_text(f"[rank0]: {OOM}\n")
+    second.write_text("x\n" * 1000 + f"[rank1]: {OOM}\n")
+    third.write_text(f"{stamp(unix)} [rank2]: {OOM}\n")
+    os.utime(first, (unix + 1.25, unix + 1.25))
+    os.utime(second, (unix + 1.75, unix + 1.75))
+    events = sorted(job.events(2.0), key=lambda event: event.time or 0.0)
+    assert [event.place.source for event in events if event.place] == [
+        "node-a/stdout-1.log", "node-a/stdout-3.log", "node-a/stdout-2.log",
+    ]  # fmt: skip
+    assert [event.time for event in events] == [job.clock.now - 2, job.clock.now - 0.75, job.clock.now - 0.25]
 
 
 def test_every_event_carries_declared_fields_only(job: Job) -> None:

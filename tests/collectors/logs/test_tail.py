@@ -95,7 +95,9 @@ class Following(RuleBasedStateMachine):
                 data += b"x" * noise + b"\r\n"
                 log.line += 1
             self.written[self.next] = log.line
-            last = b"marked line %d ends here\n" % self.next
+            last = (
+                b"2001-09-09T02:03:20Z marked line %d ends here\n" % self.next
+            )  # a new file without times is old news
             data += last
             log.line += 1
             if turn == lines - 1 and cut:
@@ -347,7 +349,7 @@ def test_what_is_no_file_is_refused_until_it_is_one(tmp_path: Path, kind: str) -
 def test_a_file_that_fails_is_opened_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """ESTALE of a network file system closes the file; under its name it is found again, and not read twice."""
     path, clock = tmp_path / "log", FakeClock()
-    path.write_text("marked line 1 ends here\n")
+    path.write_text("2001-09-09T02:03:20Z marked line 1 ends here\n")
     collector = collector_of(path, clock)
     assert sum(isinstance(one, Event) for one in collector.collect()) == 1
     real = os.fstat

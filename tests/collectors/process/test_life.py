@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -16,6 +15,7 @@ import pytest
 
 from aidiag.collectors.process.exits import PIDFD_INFO_EXIT, Exit, ExitWatcher, reaped_status
 from aidiag.collectors.process.files import parse_stat
+from aidiag.collectors.run_files import ProcessMark, RunFile, encode_run, name_of
 
 Start = Callable[..., Any]
 
@@ -183,9 +183,10 @@ def test_restarted_rank(watch: Start, recorded: Start, python: Start) -> None:
     assert seen.values("rank_process_state")[0] in ("sleeping", "running") and not seen.values("rank_exit_code")
 
 
-def run_file(folder: Path, **facts: Any) -> None:
+def run_file(folder: Path, pid: int, start_ticks: int, **facts: Any) -> None:
     """What an `aidiag run` has written."""
-    (folder / "run-1.json").write_text(json.dumps(facts))
+    run = RunFile("1", "job", "host-a", ("train",), "/w", 1.0, None, child=ProcessMark(pid, start_ticks, 0, ""))
+    (folder / name_of("1")).write_bytes(encode_run(replace(run, **facts)))
 
 
 def test_status_from_aidiag_run(watch: Start, recorded: Start, python: Start, tmp_path: Path) -> None:
@@ -193,15 +194,16 @@ def test_status_from_aidiag_run(watch: Start, recorded: Start, python: Start, tm
     process = python(SLEEPER)
     seen = watch(host_folder=tmp_path)
     rank = recorded(process.pid, attached_unix=seen.collector._since_unix + 1)
-    run_file(tmp_path, child_pid=process.pid, exit_status=None, signal=None)
+    run_file(tmp_path, process.pid, rank.start_ticks)
     process.kill()
     process.wait()
     seen.ranks = [rank]
     seen.collect()
     assert not seen.events("rank_exited")
-    run_file(tmp_path, child_pid=process.pid, exit_status=139, signal="SIGSEGV")
+    run_file(tmp_path, process.pid, rank.start_ticks, exit_status=139, ended=2.0)
     seen.collect()
     assert seen.events("rank_exited")[0].fields["exit_code"] == -11
+    assert seen.events("rank_exited")[0].fields["signal_name"] == "SIGSEGV"
     assert seen.values("rank_exit_code") == [-11]
 
 
@@ -210,7 +212,7 @@ def test_run_that_never_tells(watch: Start, recorded: Start, python: Start, tmp_
     process = python(SLEEPER)
     seen = watch(host_folder=tmp_path)
     seen.ranks = [recorded(process.pid, attached_unix=seen.collector._since_unix + 1)]
-    run_file(tmp_path, child_pid=process.pid, exit_status=None)
+    run_file(tmp_path, process.pid, seen.ranks[0].start_ticks)
     process.kill()
     process.wait()
     for _ in range(4):

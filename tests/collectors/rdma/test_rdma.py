@@ -13,6 +13,7 @@ from aidiag.collectors.errors import CollectorError, HungError, UnavailableError
 from aidiag.collectors.node import Node
 from aidiag.collectors.observation import Absent, Sample
 from aidiag.collectors.rdma import RdmaCollector
+from aidiag.collectors.rdma.collector import SIGNALS
 from aidiag.collectors.rdma.ports import STATES, parse_lid, parse_rate, parse_state
 
 Seen = Mapping[tuple[str, ...], Sample | Absent]
@@ -310,3 +311,51 @@ def test_garbage(text: str) -> None:
     assert parse_state(text, STATES) in (None, *STATES[1:])
     parse_rate(text)
     parse_lid(text)
+
+
+class MovedClock:
+    """A clock that a test moves."""
+
+    now = 1000.0
+
+    def monotonic(self) -> float:
+        """Seconds as set."""
+        return self.now
+
+    def unix(self) -> float:
+        """The same."""
+        return self.now
+
+
+def test_what_is_read_once_a_minute_bears_the_time_of_its_reading(gpu_node: Node) -> None:
+    """Ten seconds later the state of a port is new, its MTU and its GIDs are as they were; a minute later all is new."""
+    clock = MovedClock()
+    collector = RdmaCollector(Context(gpu_node, clock=clock))
+    slow = {"rdma_port_gids", "rdma_port_mtu_bytes", "rdma_port_max_mtu_bytes"}
+
+    def times() -> tuple[set[float], set[float]]:
+        seen = [one for one in collector.collect() if isinstance(one, Sample)]
+        return {one.time for one in seen if one.signal in slow}, {one.time for one in seen if one.signal not in slow}
+
+    for now, read in ((1000.0, 1000.0), (1010.0, 1000.0), (1050.0, 1000.0)):
+        clock.now = now
+        assert times() == ({read}, {now})
+    for now, read in ((1060.0, 1000.0), (1070.0, 1000.0), (1080.0, 1000.0), (1090.0, 1090.0)):
+        clock.now = now
+        assert times() == ({read}, {now})
+    age = {signal.name: signal.max_age_seconds for signal in SIGNALS}
+    assert all(age[name] > 2 * 60 for name in slow)
+
+
+def test_a_gid_table_that_cannot_be_read_is_not_empty(gpu_node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No entry is told where the table could not be looked at."""
+
+    def refuse(*arguments: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("aidiag.collectors.rdma.collector.read_gids", refuse)
+    seen = list(RdmaCollector(Context(gpu_node)).collect())
+    assert not [one for one in seen if isinstance(one, Sample) and one.signal == "rdma_port_gids"]
+    assert "Permission denied" in next(
+        one.reason for one in seen if isinstance(one, Absent) and one.signal == "rdma_port_gids"
+    )

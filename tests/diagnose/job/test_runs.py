@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aidiag.collectors.run_files import ProcessMark, RunFile
 from aidiag.diagnose.job.earlier import set_aside
 from aidiag.diagnose.job.folder import HostFolder, JobFolder, make
-from aidiag.diagnose.job.process import ProcessMark, alive, mark
+from aidiag.diagnose.job.process import alive, mark
 from aidiag.diagnose.job.runs import (
     SILENT_SECONDS,
-    RunFile,
     SidecarFile,
     claim_key,
     is_over,

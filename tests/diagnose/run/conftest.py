@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
+from aidiag.collectors.run_files import RunFile
 from aidiag.diagnose.job.folder import HostFolder
-from aidiag.diagnose.job.runs import RunFile, read_runs
+from aidiag.diagnose.job.runs import read_runs
 
 ROOT = Path(__file__).resolve().parents[3]
 STAND_IN = Path(__file__).with_name("stand_in_sidecar.py")

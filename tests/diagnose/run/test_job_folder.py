@@ -10,6 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from aidiag.collectors.collector import Context
+from aidiag.collectors.live import LiveNode
+from aidiag.collectors.observation import Event
+from aidiag.collectors.process import ProcessCollector
+from aidiag.collectors.process.ranks import RankProcess
 from aidiag.diagnose.job.runs import read_runs
 
 if TYPE_CHECKING:
@@ -32,6 +37,23 @@ def test_the_run_s_file_says_what_ran(aidiag: Aidiag) -> None:
     assert run.ended is not None
     assert run.started <= run.ended
     assert b"hunter" not in aidiag.host.run(run.key).read_bytes()
+
+
+def test_the_end_of_a_rank_by_a_signal_is_read_from_its_run(aidiag: Aidiag) -> None:
+    """What `run` writes of a command that a signal ended is what the process collector tells of that rank."""
+    aidiag.run("sh", "-c", "kill -SEGV $$")
+    (run,) = aidiag.runs()
+    assert run.child is not None
+    assert (139, -11) == (run.exit_status, run.exit_code)
+
+    rank = RankProcess("j", 0, "a", run.child.pid, run.child.start_ticks, run.child.namespace, attached_unix=1e12)
+    context = Context(LiveNode(name="a"), host_folder=aidiag.host.path)
+    collector = ProcessCollector(context, lambda: [rank])
+    try:
+        ends = [one for one in collector.collect() if isinstance(one, Event)]
+    finally:
+        collector.close()
+    assert [(-11, "SIGSEGV")] == [(end.fields["exit_code"], end.fields["signal_name"]) for end in ends]
 
 
 def test_two_runs_of_a_job_share_one_sidecar(aidiag: Aidiag) -> None:

@@ -15,10 +15,11 @@ import pytest
 
 from aidiag.collectors import COLLECTORS
 from aidiag.collectors.observation import Event
+from aidiag.collectors.run_files import RunFile
 from aidiag.diagnose.config import Config
 from aidiag.diagnose.job.folder import HostFolder
 from aidiag.diagnose.job.ledger import Change
-from aidiag.diagnose.job.runs import RunFile, read_runs, read_sidecar, write_run
+from aidiag.diagnose.job.runs import read_runs, read_sidecar, write_run
 from aidiag.diagnose.report.model import decode
 from aidiag.diagnose.sidecar import runs_seen
 from aidiag.diagnose.sidecar.folder_output import FolderOutput
