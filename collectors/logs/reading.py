@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -13,7 +13,7 @@ from aidiag.collectors.logs.attribution import Owner
 from aidiag.collectors.logs.compiled import Catalogue, load_catalogue
 from aidiag.collectors.logs.files import open_regular, owner_by_name
 from aidiag.collectors.logs.processes import Processes
-from aidiag.collectors.logs.splitter import Block, Splitter
+from aidiag.collectors.logs.splitter import Splitter
 from aidiag.collectors.logs.stream import LogStream
 from aidiag.collectors.observation import Event
 
@@ -39,7 +39,7 @@ def read_log(
     default the path as it was given, or `-`. Logs of one job that are read one after the other should share `processes`, so that
     what one tells of a process counts in the next. Events have no `time`; `unix` and the order of the log is all that a
     file knows. `reference` is the time of its end, for times without a year: by default that of its last change. Without
-    `numbered` places have no line, which takes a third less time on a huge log; `line_numbers` finds those that are wanted.
+    `numbered` places have no line, which takes a third less time on a huge log.
     """
     if not isinstance(log, Path):
         yield from _events(
@@ -50,27 +50,6 @@ def read_log(
         changed = os.fstat(file.fileno()).st_mtime
         whose = owner or owner_by_name(log)
         yield from _events(file, source or str(log), job, whose, processes, catalogue, reference or changed, numbered)
-
-
-def line_numbers(path: Path, orders: Iterable[int]) -> dict[int, int]:
-    """The line in which each event of a log stands that was read without numbers, by `Event.order`. Raises OSError."""
-    numbers: dict[int, int] = {}
-    wanted = sorted(set(orders), reverse=True)
-    with open(open_regular(path), "rb", buffering=0) as file:
-        for block in _blocks(file):
-            while wanted and wanted[-1] < block.offset + len(block.data):
-                order = wanted.pop()
-                numbers[order] = block.number(order - block.offset) or 0
-            if not wanted:
-                break
-    return numbers
-
-
-def _blocks(file: BinaryIO) -> Iterator[Block]:
-    splitter = Splitter()
-    for data in _utf8(file):
-        yield from splitter.feed(data)
-    yield from splitter.finish()
 
 
 def _events(
