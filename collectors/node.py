@@ -1,14 +1,13 @@
 """Where facts about a host come from: the live host, or a folder that holds a recorded one.
 
 Collectors ask a Node and never touch the file system or a system call themselves, so that a whole sick host can be
-replayed (`aidiag check --root TREE`). `open_node` gives the one or the other.
+replayed (`aidiag check --root TREE`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
 from aidiag.collectors.answers import (
@@ -25,7 +24,7 @@ from aidiag.collectors.answers import (
     VerbsPort,
 )
 
-__all__ = ["READ_LIMIT_BYTES", "Earlier", "FileSystemUse", "Limit", "Node", "decode", "open_node", "printable"]
+__all__ = ["READ_LIMIT_BYTES", "Earlier", "FileSystemUse", "Limit", "Node", "decode", "printable"]
 
 READ_LIMIT_BYTES = 1 << 20
 
@@ -185,14 +184,3 @@ class Earlier:
 
     node: Node
     age_seconds: float
-
-
-def open_node(tree: Path | None = None) -> Node:
-    """The recorded node in a folder, or this machine. Raises errors.CollectorError where the folder holds none."""
-    if tree is not None:
-        from aidiag.collectors.recorded import RecordedNode
-
-        return RecordedNode(tree)
-    from aidiag.collectors.live import LiveNode
-
-    return LiveNode()

@@ -11,6 +11,6 @@ kinds                what can happen
 from __future__ import annotations
 
 from aidiag.collectors.logs.collector import LogsCollector
-from aidiag.collectors.logs.reading import line_numbers, read_lines, read_log
+from aidiag.collectors.logs.reading import read_lines, read_log
 
-__all__ = ["LogsCollector", "line_numbers", "read_lines", "read_log"]
+__all__ = ["LogsCollector", "read_lines", "read_log"]

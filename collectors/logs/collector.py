@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import ClassVar
 
@@ -17,7 +17,7 @@ from aidiag.collectors.logs.kinds import EVENTS
 from aidiag.collectors.logs.processes import Processes
 from aidiag.collectors.logs.splitter import Splitter
 from aidiag.collectors.logs.stream import LogStream
-from aidiag.collectors.logs.tail import TURN_BYTES, Mark
+from aidiag.collectors.logs.tail import TURN_BYTES
 from aidiag.collectors.observation import Absent, Observation, Sample, labels
 from aidiag.collectors.run_files import RunFile, name_of, read_run, read_runs
 from aidiag.collectors.signal import EventKind, Signal
@@ -57,10 +57,7 @@ TURN_LEAST_BYTES = 256 << 10
 
 
 class LogsCollector(Collector):
-    """Follows logs and turns their messages into events.
-
-    `resume` takes the marks that an earlier collector gave with `marks`, to go on where that one stopped.
-    """
+    """Follows logs and turns their messages into events."""
 
     name: ClassVar[str] = "logs"
     interval_seconds: ClassVar[float] = 1.0
@@ -71,22 +68,11 @@ class LogsCollector(Collector):
         self._context = context
         self._catalogue = catalogue
         self._followed: dict[Path, Followed] = {}
-        self._marks: dict[str, list[Mark]] = {}
         self._processes = Processes()
         self._ended = {kind: Counter[str]() for kind in SOURCES}
         self._rescan_at = float("-inf")
         self._oldest = context.clock.monotonic() - LOOK_BACK_SECONDS
         self._left_out = 0
-
-    def resume(self, marks: Sequence[Mark]) -> None:
-        """Go on at these marks. To be called before the first `collect`."""
-        for mark in marks:
-            self._marks.setdefault(mark.path, []).append(mark)
-
-    def marks(self) -> list[Mark]:
-        """How far each file has been read."""
-        unused = [mark for marks in self._marks.values() for mark in marks]
-        return [mark for followed in self._followed.values() for mark in followed.marks()] + unused
 
     def collect(self) -> Iterable[Observation]:
         """What the logs say that was not there at the last call."""
@@ -131,9 +117,8 @@ class LogsCollector(Collector):
             if len(self._followed) >= FILES_LIMIT:
                 self._left_out += 1
                 continue
-            marks = self._marks.pop(str(path), [])
             since = max(self._rescan_at, self._began(path, kind) - unix_offset)
-            self._followed[path] = Followed(path, kind, marks, self._stream, since=since, oldest=self._oldest)
+            self._followed[path] = Followed(path, kind, self._stream, since=since, oldest=self._oldest)
 
     def _began(self, path: Path, kind: str) -> float:
         """The Unix time at which the first byte of a log can have been written, -inf where nobody knows: of what lies in

@@ -32,13 +32,12 @@ class Followed:
         self,
         path: Path,
         kind: str,
-        marks: Sequence[Mark],
         new_stream: Callable[[Path, str, Splitter], LogStream],
         *,
         since: float,
         oldest: float,
     ) -> None:
-        self.tail = Tail(path, marks, self._mark)
+        self.tail = Tail(path, self._mark)
         self.kind = kind
         self.totals: Counter[str] = Counter()
         self._new_stream = new_stream
@@ -78,10 +77,6 @@ class Followed:
             yield from self._dated(file, events, now, unix_offset)
         self._since = {file: now if file.at_end else self._since.get(file, self._looked) for file in open_files}
         self._looked = now
-
-    def marks(self) -> list[Mark]:
-        """Where reading each file may go on."""
-        return [self._mark(file) for file in self.tail.files] + self.tail.waiting
 
     def _mark(self, file: OpenFile) -> Mark:
         stream = self._streams.get(file)

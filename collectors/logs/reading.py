@@ -40,7 +40,7 @@ def read_log(
     default the path as it was given, or `-`. Logs of one job that are read one after the other should share `processes`, so that
     what one tells of a process counts in the next. Events have no `time`; `unix` and the order of the log is all that a
     file knows. `reference` is the time of its end, for times without a year: by default that of its last change. Without
-    `numbered` places have no line, which takes a third less time on a huge log; `line_numbers` finds those that are wanted.
+    `numbered` places have no line, which takes a third less time on a huge log.
     """
     if not isinstance(log, Path):
         yield from _events(
@@ -51,20 +51,6 @@ def read_log(
         changed = os.fstat(file.fileno()).st_mtime
         whose = owner or owner_by_name(log)
         yield from _events(file, source or str(log), job, whose, processes, catalogue, reference or changed, numbered)
-
-
-def line_numbers(path: Path, orders: Iterable[int]) -> dict[int, int]:
-    """The line in which each event of a log stands that was read without numbers, by `Event.order`. Raises OSError."""
-    numbers: dict[int, int] = {}
-    wanted = sorted(set(orders), reverse=True)
-    with open(open_regular(path), "rb", buffering=0) as file:
-        for block in _blocks(file):
-            while wanted and wanted[-1] < block.offset + len(block.data):
-                order = wanted.pop()
-                numbers[order] = block.number(order - block.offset) or 0
-            if not wanted:
-                break
-    return numbers
 
 
 def read_lines(path: Path, numbers: Iterable[int]) -> Iterator[tuple[int, str]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,7 +47,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """How far a file has been read, to go on after a restart: the start of a line and its number (None: not known)."""
+    """How far a file has been read, to go on when it has been closed for an error: the start of a line and its number (None: not known)."""
 
     path: str
     device: int
@@ -67,7 +67,7 @@ class OpenFile:
         self.key = (found.st_dev, found.st_ino)
         self.offset = 0
         self.mark: Mark | None = None
-        """Where reading went on after a restart of ours, until the first chunk."""
+        """Where reading went on after an error, until the first chunk."""
         self.changed_unix = found.st_mtime
         """When it was last written to, as far as it has been read."""
         self.at_end = False
@@ -152,15 +152,12 @@ class OpenFile:
 class Tail:
     """Follows a path: the file that has its name now, and for a while those that had it before.
 
-    `marks` are where to go on after a restart. `mark_of` gives the mark of a file that has to be closed for an error, so
-    that it is taken up again where it was left.
+    `mark_of` gives the mark of a file that has to be closed for an error, so that it is taken up again where it was left.
     """
 
-    def __init__(
-        self, path: Path, marks: Sequence[Mark] = (), mark_of: Callable[[OpenFile], Mark] | None = None
-    ) -> None:
+    def __init__(self, path: Path, mark_of: Callable[[OpenFile], Mark] | None = None) -> None:
         self.path = path
-        self.waiting = list(marks)
+        self.waiting: list[Mark] = []
         """Marks whose files have not been looked for yet."""
         self.refused: str = "there is no such file"
         """Why nothing is read, empty while a file is."""

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from aidiag.collectors.host import HostCollector
 from aidiag.collectors.host.file_systems import worth_telling
 from aidiag.collectors.host.proc_files import parse_cpu_seconds, parse_meminfo, parse_stall_seconds, parse_vmstat
+from aidiag.collectors.live import LiveNode
 from aidiag.collectors.mounts import parse_mounts
-from aidiag.collectors.node import Node, open_node
+from aidiag.collectors.node import Node
 from aidiag.collectors.observation import Absent, Sample
 
 Seen = Mapping[tuple[str, ...], Sample | Absent]
@@ -180,7 +181,7 @@ def test_no_swap_and_no_pressure_are_no_fault(change_node: ChangeNode, see: See)
 
 def test_this_machine(see: See) -> None:
     """The live host is what psutil says that it is."""
-    node = open_node()
+    node = LiveNode()
     seen = see(HostCollector, node)
     node.close()
 

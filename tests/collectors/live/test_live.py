@@ -13,13 +13,13 @@ import pytest
 
 from aidiag.collectors.answers import KERNEL_LEVELS
 from aidiag.collectors.live import LiveNode
-from aidiag.collectors.node import Node, open_node, printable
+from aidiag.collectors.node import Node, printable
 
 
 @pytest.fixture
 def node() -> Iterator[Node]:
     """This machine."""
-    node = open_node()
+    node = LiveNode()
     yield node
     node.close()
 

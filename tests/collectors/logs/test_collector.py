@@ -216,23 +216,6 @@ def test_a_number_that_may_go_on_waits_for_its_end(job: Job) -> None:
     assert event.fields["exit_code"] == 139
 
 
-def test_a_restart_tells_nothing_twice(job: Job) -> None:
-    """Marks survive as JSON, with what was told of the unfinished line."""
-    log = job.host / "stdout-1.log"
-    log.write_text(f"[rank1]: {OOM}\n[rank2]: {OOM}")
-    assert len(job.events()) == 1
-    assert len(job.events(6.0)) == 1
-    marks = job.collector.marks()
-    job.collector.close()
-    job.collector = LogsCollector(job.context, job.catalogue)
-    job.collector.resume(marks)
-    assert job.events() == []
-    append(log, f"\n[rank3]: {OOM}\n")
-    (event,) = job.events()
-    assert event.place is not None
-    assert (event.subject, event.place.line) == (rank(3, host="node-a", job="j"), 3)
-
-
 def test_a_traceback_may_come_in_pieces(job: Job) -> None:
     """Blocks of several lines go on from turn to turn."""
     log = job.host / "stdout-1.log"

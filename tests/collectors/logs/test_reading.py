@@ -11,7 +11,7 @@ from aidiag.collectors.logs import read_log
 from aidiag.collectors.logs.attribution import Owner
 from aidiag.collectors.logs.compiled import Catalogue
 from aidiag.collectors.logs.files import RefusedError, open_regular, owner_by_name
-from aidiag.collectors.logs.reading import line_numbers, read_lines
+from aidiag.collectors.logs.reading import read_lines
 from aidiag.collectors.subject import rank
 
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
@@ -55,8 +55,8 @@ def test_a_utf16_file_may_end_anywhere(tmp_path: Path, catalogue: Catalogue) -> 
     assert event.fields["tried_bytes"] == 2 << 30
 
 
-def test_numbers_can_be_looked_up_later(tmp_path: Path, catalogue: Catalogue) -> None:
-    """Reading without numbers and asking for those of some events gives what reading with numbers gives."""
+def test_reading_without_numbers(tmp_path: Path, catalogue: Catalogue) -> None:
+    """It gives the same events, whose places have no line."""
     path = tmp_path / "job.log"
     noise = "step\r\n\x0c" + "x" * 100_000 + "\u2028\n" + "\0" * 20_000
     path.write_text("".join(f"{noise}{OOM}{end}" for end in ("\n", "\r", "\u2028", "\r\n", "")))
@@ -64,10 +64,6 @@ def test_numbers_can_be_looked_up_later(tmp_path: Path, catalogue: Catalogue) ->
     bare = list(read_log(path, catalogue=catalogue, numbered=False))
     assert [event.place.line for event in bare if event.place] == [None] * 5
     assert [event.order for event in bare] == [event.order for event in numbered]
-    numbers = line_numbers(path, [event.order for event in bare])
-    assert [numbers[event.order] for event in bare] == [event.place.line for event in numbered if event.place]
-    assert list(line_numbers(path, [bare[1].order])) == [bare[1].order]
-    assert line_numbers(path, []) == {}
 
 
 @given(

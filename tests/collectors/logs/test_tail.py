@@ -59,7 +59,7 @@ def collector_of(path: Path, clock: FakeClock) -> LogsCollector:
 
 
 class Following(RuleBasedStateMachine):
-    """A log is written, rotated, truncated, deleted and made again, while a collector follows it and is restarted."""
+    """A log is written, rotated, truncated, deleted and made again, while a collector follows it."""
 
     @initialize()
     def start(self) -> None:
@@ -160,24 +160,6 @@ class Following(RuleBasedStateMachine):
         self.current = Log(self.path)
         if lines:
             self.write(self.current, lines, 0, 0)
-
-    @rule(lines=st.integers(0, 3), rotates=st.booleans())
-    def restart(self, lines: int, rotates: bool) -> None:
-        """The collector is stopped; lines are written and the file may be rotated meanwhile; a new one goes on."""
-        self.look(1.0)
-        known = self.path.exists()
-        marks = self.collector.marks()
-        self.collector.close()
-        self.old = None  # a file that has lost its name before is not looked for for ever
-        self.write(self.current, lines, 0, 0)
-        if rotates and known:
-            self.rotations += 1
-            self.path.rename(self.path.with_name(f"job.log.{self.rotations}"))
-            self.current = Log(self.path)
-            self.write(self.current, lines, 0, 0)
-        self.collector = collector_of(self.path, self.clock)
-        self.collector.resume(marks)
-        self.look(1.0)
 
     def teardown(self) -> None:
         """Every line was seen once, with its number."""

@@ -9,8 +9,9 @@ import psutil
 import pytest
 
 from aidiag.collectors.collector import Context
+from aidiag.collectors.live import LiveNode
 from aidiag.collectors.network import NetworkCollector
-from aidiag.collectors.node import Node, open_node
+from aidiag.collectors.node import Node
 from aidiag.collectors.observation import Absent, Sample
 
 Seen = Mapping[tuple[str, ...], Sample | Absent]
@@ -238,7 +239,7 @@ def test_resolved_name_is_kept(change_node: ChangeNode) -> None:
 
 def test_this_machine(see: See) -> None:
     """The live interfaces are those of psutil, with their MTU."""
-    node = open_node()
+    node = LiveNode()
     seen = see(NetworkCollector, node)
     node.close()
     stats = psutil.net_if_stats()

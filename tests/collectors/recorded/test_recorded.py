@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from aidiag.collectors.answers import CommandResult, Kernel, Limit, Route, Service, SharedMemoryFile, VerbsPort
 from aidiag.collectors.errors import CollectorError, HungError
-from aidiag.collectors.node import Node, open_node
+from aidiag.collectors.node import Node
 from aidiag.collectors.recorded import RecordedNode
 
 ChangeNode = Callable[..., RecordedNode]
@@ -189,18 +189,18 @@ def test_earlier_reading(gpu_node: Node, change_node: ChangeNode) -> None:
 def test_what_is_no_node_is_refused(tmp_path: Path) -> None:
     """A missing folder, an empty one and a broken node.json are told in a sentence."""
     with pytest.raises(CollectorError, match="is not a folder"):
-        open_node(tmp_path / "missing")
+        RecordedNode(tmp_path / "missing")
     with pytest.raises(CollectorError, match="holds no recorded node"):
-        open_node(tmp_path)
+        RecordedNode(tmp_path)
     (tmp_path / "node.json").write_text("{")
     with pytest.raises(CollectorError, match=r"node\.json of the recording is no JSON"):
-        open_node(tmp_path)
+        RecordedNode(tmp_path)
     (tmp_path / "node.json").write_text("[" * 100_000)
     with pytest.raises(CollectorError, match=r"node\.json of the recording is no JSON"):
-        open_node(tmp_path)
+        RecordedNode(tmp_path)
     (tmp_path / "node.json").write_text("[]")
     with pytest.raises(CollectorError, match="no JSON object"):
-        open_node(tmp_path)
+        RecordedNode(tmp_path)
 
 
 def test_name_falls_back_to_the_folder(change_node: ChangeNode) -> None:
