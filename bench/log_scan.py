@@ -22,7 +22,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from aidiag.collectors.logs.catalogue import MESSAGES, read_messages
+from aidiag.collectors.logs.catalogue import read_catalogue
 from aidiag.collectors.logs.compiled import load_catalogue
 from aidiag.collectors.logs.pattern import Blanks, Choice, Field, Literal, Parts, read
 
@@ -130,9 +130,7 @@ def _write(path: Path, size: int, share: float) -> int:
 
 def ripgrep_patterns(path: Path) -> int:
     """Write all wordings of the catalogue as ripgrep takes them; how many there are."""
-    wordings = [
-        one.source for message in read_messages(MESSAGES.read_text(), MESSAGES.name) for one in message.patterns
-    ]
+    wordings = [one.source for message in read_catalogue() for one in message.patterns]
     path.write_text("".join(_ripgrep(read(source)) + "\n" for source in wordings))
     return len(wordings)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 
 from aidiag.collectors import registry
-from aidiag.collectors.logs.catalogue import MESSAGES, Message, read_messages
+from aidiag.collectors.logs.catalogue import Message, read_catalogue
 from aidiag.diagnose.config import load
 from aidiag.diagnose.rulebook import load_rulebook
 from aidiag.rules.model import Rule
@@ -21,7 +21,7 @@ def explain(name: str, language: str) -> Iterator[str]:
     """The explanation line by line. Raises UnknownIdError."""
     rules = load_rulebook(registry(), load()).rules
     by_rule = {rule.id: rule for rule in rules}
-    by_message = {message.id: message for message in read_messages(MESSAGES.read_text(encoding="utf-8"), MESSAGES.name)}
+    by_message = {message.id: message for message in read_catalogue()}
     same_cause = [rule for rule in rules if rule.cause == name]
     same_check = [rule for rule in rules if rule.check == name]
     if name in by_rule:

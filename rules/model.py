@@ -87,6 +87,7 @@ class Rule:
     for_threshold: str = ""
     keep_for_seconds: float = 0.0
     culprit: Blamed = "none"
+    culprit_ranks: str | None = None
     explains: tuple[Explained, ...] = ()
     excludes: tuple[Exclusion, ...] = ()
     evidence: tuple[Text, ...] = ()

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 from aidiag.collectors.subject import Subject
+
+MOST_RANKS = 65_536
+
+_RUN = re.compile(r"(\d{1,7})(?:\s?-\s?(\d{1,7}))?")
+_RANKS = re.compile(rf"\s*{_RUN.pattern}(?:[,\s]+{_RUN.pattern})*\s*")
 
 
 def places(subjects: Sequence[Subject], lead: Subject | None, job: str, language: str) -> dict[str, Any]:
@@ -53,3 +59,14 @@ def ranges(numbers: Sequence[int]) -> str:
         else:
             parts.append([number, number])
     return ", ".join(str(low) if low == high else f"{low}-{high}" for low, high in parts)
+
+
+def ranks_in(value: object) -> tuple[int, ...]:
+    """The ranks that a number or a text such as `3`, `0-2, 5` or `1 4` names; none where it says something else."""
+    text = f"{value:.0f}" if isinstance(value, float) else str(value)
+    if value is None or not _RANKS.fullmatch(text):
+        return ()
+    found: set[int] = set()
+    for low, high in _RUN.findall(text):
+        found.update(range(int(low), min(int(high or low), int(low) + MOST_RANKS) + 1))
+    return tuple(sorted(found))

@@ -10,7 +10,7 @@ from aidiag.rules.evidence import evidence
 from aidiag.rules.finding import Culprit, Finding, Severity, Step
 from aidiag.rules.judgement import Judgement
 from aidiag.rules.model import Rule
-from aidiag.rules.places import places
+from aidiag.rules.places import places, ranks_in
 from aidiag.rules.texts import Text, in_language, render
 
 
@@ -73,6 +73,9 @@ def _hosts_named(judgement: Judgement) -> list[Subject]:
 
 def _culprit(rule: Rule, subjects: Sequence[Subject], lead: Judgement) -> Culprit | None:
     """Who is to blame, None where the rule blames nobody or nobody knows."""
+    named = ranks_in(lead.values.get(rule.culprit_ranks or ""))
+    if named:
+        return Culprit("rank", ranks=named)
     kind = rule.culprit
     if kind == "none" or not subjects:
         return None

@@ -3,7 +3,7 @@
 reading, collector   a whole log after the fact; logs that grow (files, tail)
 stream               one log: lines, who printed them, blocks of several lines
 scanner              blocks of lines to the lines with messages (lines, prefilter)
-catalogue            what messages there are (messages.yaml, pattern, gate, compiled)
+catalogue            what messages there are (messages/, pattern, gate, compiled)
 attribution          whose a message is (prefix, stamps)
 kinds                what can happen
 """

@@ -1,4 +1,4 @@
-"""The message catalogue: `messages.yaml`, one entry for each message that a log can hold.
+"""The message catalogue: `messages/`, one file for each program or command, one entry for each message of it.
 
 An entry is a mapping of texts:
 
@@ -6,9 +6,9 @@ An entry is a mapping of texts:
 |--------------|-------------------------------------------------------------------------------------------------|
 | `id`         | kebab-case, for `aidiag explain`                                                                |
 | `component`  | the program that prints it                                                                      |
-| `kind`       | the event kind (`kinds.py`) that it becomes                                                     |
+| `kind`       | the event kind (`kinds/`) that it becomes                                                     |
 | `severity`   | `info`, `warning` or `error`                                                                    |
-| `pattern`    | one wording a line, in the language of `pattern.py`, the most specific entry first in the file  |
+| `pattern`    | one wording a line, in the language of `pattern.py`; where several match, the first entry counts |
 | `since`, `until` | first and last version that prints it, empty where open or unknown                           |
 | `phase`      | the phase of a rank's start-up that it shows (messages of progress only)                        |
 | `adds`       | constant fields of the event, as `name=value` separated by blanks                               |
@@ -24,7 +24,7 @@ An entry is a mapping of texts:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,41 @@ from aidiag.collectors.logs import gate, pattern
 from aidiag.collectors.logs.kinds import EVENTS
 from aidiag.collectors.logs.pattern import Pattern, PatternError
 
-MESSAGES = Path(__file__).with_name("messages.yaml")
+MESSAGES = Path(__file__).with_name("messages")
+
+SOURCES = (
+    "torch_memory",
+    "cuda",
+    "nccl_bootstrap",
+    "nccl_socket",
+    "nccl_ib",
+    "nccl_transports",
+    "nccl_plugin",
+    "torch_collectives",
+    "torch_store",
+    "elastic",
+    "deepspeed",
+    "horovod",
+    "torch_loader",
+    "python",
+    "kernel_memory",
+    "kernel_gpu",
+    "kernel_net",
+    "process_ends",
+    "launchers",
+    "trainers",
+    "host_network",
+    "host_rdma",
+    "host_gpu",
+    "host_memory",
+    "host_cpu",
+    "environment",
+    "observed",
+    "nccl_progress",
+    "general",
+)
+"""The files in the order of precedence: where two messages match the same stretch of a line, the first one counts, so
+specific stands before general, and errors before progress."""
 
 SEVERITIES = ("info", "warning", "error")
 
@@ -69,8 +103,21 @@ class Message:
     line: int = 0
 
 
+def read_catalogue(folder: Path = MESSAGES, sources: Sequence[str] = SOURCES) -> tuple[Message, ...]:
+    """All messages in their order of precedence. Raises CatalogueError, OSError where a file is not there."""
+    found: dict[str, tuple[str, Message]] = {}
+    for source in sources:
+        name = f"{source}.yaml"
+        for message in read_messages((folder / name).read_text(encoding="utf-8"), name):
+            if message.id in found:
+                elsewhere, other = found[message.id]
+                raise CatalogueError(f"{name}:{message.line}: {message.id} is in {elsewhere}:{other.line} already")
+            found[message.id] = (name, message)
+    return tuple(message for _, message in found.values())
+
+
 def read_messages(text: str, source: str) -> tuple[Message, ...]:
-    """The messages of a catalogue, every pattern checked. Raises CatalogueError with `source` and the line."""
+    """The messages of one file, every pattern checked. Raises CatalogueError with `source` and the line."""
     kinds = {kind.name: kind for kind in EVENTS}
     messages: dict[str, Message] = {}
     for entry, lines in _entries(text, source):
@@ -81,7 +128,7 @@ def read_messages(text: str, source: str) -> tuple[Message, ...]:
         if entry["severity"] not in SEVERITIES:
             raise CatalogueError(f"{source}:{lines['severity']}: severity is one of {', '.join(SEVERITIES)}")
         if entry["kind"] not in kinds:
-            raise CatalogueError(f"{source}:{lines['kind']}: no event kind {entry['kind']} in kinds.py")
+            raise CatalogueError(f"{source}:{lines['kind']}: no event kind {entry['kind']} in kinds/")
         if entry["id"] in messages:
             raise CatalogueError(f"{place}: {entry['id']} is in line {messages[entry['id']].line} already")
         adds = dict(pair.split("=", 1) for pair in entry.get("adds", "").split())

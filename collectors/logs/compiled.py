@@ -13,6 +13,7 @@ import os
 import platform
 import re
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -105,16 +106,16 @@ def cache_folder() -> Path | None:
     return None
 
 
-def load(source: Path, folder: Path | None) -> Catalogue:
-    """The catalogue in a file, by way of a cache in `folder`. Raises CatalogueError with file and line."""
-    data = source.read_bytes()
+def load(messages: Path, folder: Path | None, sources: Sequence[str] = catalogue.SOURCES) -> Catalogue:
+    """The catalogue in the files `sources` of `messages`, by way of a cache in `folder`. Raises CatalogueError."""
+    data = b"\0".join((messages / f"{source}.yaml").read_bytes() for source in sources)
     hyperscan = hyperscan_module()
     engine = f"hyperscan {hyperscan.__version__} {platform.machine()}" if hyperscan else "stdlib"
     key = hashlib.sha256(f"{FORMAT} {engine} ".encode() + data).hexdigest()[:32]
     path = folder / f"messages-{key}.bin" if folder else None
     if path and (cached := _read(path)):
         return Catalogue(cached.messages, cached.database)
-    made = Catalogue(catalogue.read_messages(data.decode(), source.name))
+    made = Catalogue(catalogue.read_catalogue(messages, sources))
     if path:
         _write(path, _Cached(tuple(made.messages.values()), made.database()))
     return made

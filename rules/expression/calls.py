@@ -22,6 +22,7 @@ from aidiag.rules.expression.tree import (
     OfEvent,
     OfReading,
     Share,
+    Told,
     Type,
     Windowed,
 )  # fmt: skip
@@ -122,6 +123,32 @@ def _event(parser: Parser, call: ast.Call, name: str) -> Typed:
     return Typed(OfEvent(name, kind.name, window), found, offset)
 
 
+def _told(parser: Parser, call: ast.Call, name: str) -> Typed:
+    """anywhere, times, said and distinct of an event kind, with fields that select."""
+    offset = call.col_offset - 1
+    kinds = parser.names.registry.events
+    first = call.args[0] if call.args else None
+    if not isinstance(first, ast.Name) or first.id not in kinds:
+        word = first.id if isinstance(first, ast.Name) else ""
+        raise ExpressionError(f"{name} takes an event kind", offset, did_you_mean(word, kinds))
+    kind, wanted = kinds[first.id], ""
+    if len(call.args) != (2 if name in ("said", "distinct") else 1):
+        raise ExpressionError(f"{name} is called wrongly", offset, f"write {FUNCTIONS[name].form}")
+    if len(call.args) > 1:
+        wanted = parser.text(call.args[1])
+    where = []
+    for keyword in call.keywords:
+        value = parser.visit(keyword.value).node
+        if not isinstance(value, Const):
+            raise ExpressionError("a field is compared with a constant here", keyword.value.col_offset - 1)
+        where.append((keyword.arg or "**", value.value))
+    for field in [*([wanted] if wanted else []), *(field for field, _ in where)]:
+        if field not in kind.fields:
+            raise ExpressionError(f"{kind.name} has no field {field}", offset, did_you_mean(field, kind.fields))
+    found = {"anywhere": TRUTH, "said": ANY}.get(name, Type("number"))
+    return Typed(Told(name, kind.name, wanted, tuple(sorted(where))), found, offset)
+
+
 def _group(parser: Parser, call: ast.Call, name: str) -> Typed:
     """p50_of and its kin: the value is evaluated for the members of a group, not for the subject itself."""
     offset = call.col_offset - 1
@@ -176,13 +203,13 @@ def _scalar(parser: Parser, call: ast.Call, name: str) -> Typed:
             raise ExpressionError(f"{name} takes two or more values", offset, form)
         values = [as_number(value) for value in values]
         return Typed(Call(name, tuple(value.node for value in values)), same_type(values), offset)
+    if name == "contains" and 2 <= len(values) <= 16:
+        values = [as_text(value) for value in values]
+        return Typed(Call(name, tuple(value.node for value in values)), TRUTH, offset)
     if len(values) != (1 if name in ("abs", "floor", "ceil") else 2):
         raise ExpressionError(f"{name} does not take {len(values)} values", offset, form)
     if name == "or_else":
         return Typed(Call(name, tuple(value.node for value in values)), _alternative(*values), offset)
-    if name == "contains":
-        values = [as_text(value) for value in values]
-        return Typed(Call(name, tuple(value.node for value in values)), TRUTH, offset)
     number = as_number(values[0])
     return Typed(Call(name, (number.node,)), number.type, offset)
 
@@ -218,6 +245,7 @@ BUILDERS: dict[Kind, Callable[[Parser, ast.Call, str], Typed]] = {
     "share": _share,
     "reading": _reading,
     "event": _event,
+    "told": _told,
     "group": _group,
     "scalar": _scalar,
 }

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from aidiag.collectors.observation import Event, Labels
+from aidiag.collectors.observation import Absent, Event, Labels
 from aidiag.collectors.subject import Subject, SubjectKind
 from aidiag.rules.expression.tree import Read
 from aidiag.rules.history.events import Run
@@ -39,6 +39,9 @@ class History(Protocol):
 
     def missing(self, signal: str, subject: Subject | None, labels: Labels = ()) -> Undecided:
         """Why there is no reading."""
+
+    def absence(self, signal: str, subject: Subject | None, labels: Labels = ()) -> Absent | None:
+        """What a collector said about the absence of a signal or event kind."""
 
     def events(self, kind: str) -> dict[Subject | None, Run]:
         """The events of a kind by subject."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple, TypeAlias
 
-Kind: TypeAlias = Literal["window", "reading", "event", "group", "share", "scalar"]
+Kind: TypeAlias = Literal["window", "reading", "event", "told", "group", "share", "scalar"]
 
 
 class Function(NamedTuple):
@@ -36,6 +36,11 @@ FUNCTIONS: dict[str, Function] = {
     # of events
     "count": Function("event", "count(kind, 60s)", "events of a kind in the window"),
     "field": Function("event", 'field(kind, "name")', "a field of the last event of a kind"),
+    # of events anywhere in the incident, whoever told them; fields select: anywhere(kind, name="X")
+    "anywhere": Function("told", 'anywhere(kind, field="x")', "whether such an event was told by anyone"),
+    "times": Function("told", 'times(kind, field="x")', "how many such events were told"),
+    "said": Function("told", 'said(kind, "name", field="x")', "what the last such event says"),
+    "distinct": Function("told", 'distinct(kind, "name", field="x")', "how many different values such events say"),
     # over the group of the subject
     "p50_of": Function("group", "p50_of(expression)", "lower median over the group"),
     "mad_of": Function("group", "mad_of(expression)", "median distance from the median of the group"),
@@ -53,5 +58,5 @@ FUNCTIONS: dict[str, Function] = {
     "floor": Function("scalar", "floor(a)", "rounded down"),
     "ceil": Function("scalar", "ceil(a)", "rounded up"),
     "or_else": Function("scalar", "or_else(a, b)", "a, or b while a is undecided"),
-    "contains": Function("scalar", 'contains(text, "part")', "whether a text holds a part"),
+    "contains": Function("scalar", 'contains(text, "part", …)', "whether a text holds one of some parts"),
 }

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from aidiag.collectors.signal import Registry
-from aidiag.rules.expression import events_of, groups
+from aidiag.rules.expression import events_of, groups, told
 from aidiag.rules.expression.closures import (
     BINARY,
     COMPARISONS,
@@ -33,6 +33,7 @@ from aidiag.rules.expression.tree import (
     OneOf,
     Read,
     Share,
+    Told,
     Windowed,
     walk,
 )
@@ -91,6 +92,8 @@ class Program:
             case OfEvent():
                 window = self.closure(node.window) if node.window is not None else None
                 return events_of.closure(node, window)
+            case Told():
+                return told.closure(node)
             case Group():
                 where = self.closure(node.where) if node.where is not None else None
                 return groups.closure(node, self.closure(node.value), where)
@@ -195,6 +198,8 @@ class Program:
         if len(parts) == 1:
             function, only = UNARY[node.function], parts[0]
             return lambda frame: function(only(frame))
+        if node.function == "contains":
+            return _contains(parts[0], parts[1:])
         choose = max if node.function == "larger" else min
         return lambda frame: choose(part(frame) for part in parts)
 
@@ -208,3 +213,11 @@ class Program:
             constant = node.operands[1].value
             return lambda frame: test(left(frame), constant)
         return lambda frame: test(left(frame), right(frame))
+
+
+def _contains(text: Closure, parts: tuple[Closure, ...]) -> Closure:
+    def contains(frame: Frame) -> bool:
+        found = text(frame)
+        return any(part(frame) in found for part in parts)
+
+    return contains

@@ -82,6 +82,15 @@ class OfEvent(msgspec.Struct, frozen=True, array_like=True, tag=True):
     argument: str = ""
 
 
+class Told(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """anywhere, times, said and distinct of an event kind, of the events whose fields have the values of `where`."""
+
+    function: str
+    kind: str
+    argument: str = ""
+    where: tuple[tuple[str, bool | float | str], ...] = ()
+
+
 class Group(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """A function over the members of a group: subjects of kind `scope` below the subject's `within`."""
 
@@ -129,7 +138,20 @@ class Choice(msgspec.Struct, frozen=True, array_like=True, tag=True):
 
 
 Node: TypeAlias = (
-    Const | Name | Read | Windowed | Share | OfReading | OfEvent | Group | Call | Compare | OneOf | Logic | Choice
+    Const
+    | Name
+    | Read
+    | Windowed
+    | Share
+    | OfReading
+    | OfEvent
+    | Told
+    | Group
+    | Call
+    | Compare
+    | OneOf
+    | Logic
+    | Choice
 )
 
 

@@ -22,7 +22,7 @@ from aidiag.rules.texts import BUILT_IN, Text, faults
 
 KEYS = (
     "id", "enabled", "cause", "check", "title", "severity", "critical", "confidence", "scope", "each", "merge", "lead",
-    "unseen", "thresholds", "let", "events", "when", "until", "settle", "for", "keep_for", "culprit", "explains", "excludes",
+    "unseen", "thresholds", "let", "events", "when", "until", "settle", "for", "keep_for", "culprit", "culprit_ranks", "explains", "excludes",
     "summary", "why", "remedy", "evidence", "observed", "expected", "target", "false_positives", "references", "tests",
 )  # fmt: skip
 _ID = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*")
@@ -82,6 +82,10 @@ class _RuleReader(Reader):
         lead = self.text(("lead",), "") or None
         if lead is not None and lead not in lets:
             self.fault(("lead",), f"there is no let {lead}", did_you_mean(lead, lets))
+        culprit_ranks = self.text(("culprit_ranks",), "") or None
+        if culprit_ranks is not None and culprit_ranks not in {*lets, *names.fields}:
+            hint = did_you_mean(culprit_ranks, [*lets, *names.fields])
+            self.fault(("culprit_ranks",), f"there is no let or field {culprit_ranks}", hint)
         for_seconds, for_threshold = self._for(thresholds)
         rule = Rule(
             id=self._word(("id",), _ID, "snake_case"),
@@ -106,6 +110,7 @@ class _RuleReader(Reader):
             for_threshold=for_threshold,
             keep_for_seconds=self.duration(("keep_for",), 0.0),
             culprit=self.choice(("culprit",), get_args(Blamed), scope),
+            culprit_ranks=culprit_ranks,
             explains=tuple(self._explains()),
             excludes=tuple(self._excludes()),
             summary=self._texts(("summary",), types, required=True),

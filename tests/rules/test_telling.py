@@ -90,6 +90,16 @@ def test_nobody_is_blamed_where_nobody_is_known() -> None:
     assert told(rule(culprit="gpu"), R[1]).culprit is None
 
 
+def test_a_rule_may_say_which_ranks_are_to_blame() -> None:
+    """Who prints that ranks are missing is not who is missing; where nothing is said the usual culprit is left."""
+    found = told(rule(culprit_ranks="missing"), R[1], values={"missing": "2-3, 7"}).culprit
+    assert found is not None
+    assert (found.kind, found.ranks, found.hosts) == ("rank", (2, 3, 7), ())
+    unsaid = told(rule(culprit_ranks="missing"), R[1], values={"missing": None}).culprit
+    assert unsaid is not None
+    assert unsaid.ranks == (1,)
+
+
 def test_the_host_of_an_unknown_process() -> None:
     """Where an event of nobody names its host, the host is where to look."""
     finding = told(rule(summary={"en": "{who} crashed"}), None, events=(Event("crash", None, 1.0, {"host": "node-a"}),))

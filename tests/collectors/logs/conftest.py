@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from aidiag.collectors.logs.catalogue import MESSAGES, Message, read_messages
+from aidiag.collectors.logs.catalogue import Message, read_catalogue
 from aidiag.collectors.logs.compiled import Catalogue
 from aidiag.collectors.logs.prefilter import hyperscan_module
 from aidiag.collectors.logs.stream import LogStream
@@ -19,7 +19,7 @@ REFERENCE = 1_796_100_000.0
 @pytest.fixture(scope="session")
 def messages() -> tuple[Message, ...]:
     """All messages of the catalogue."""
-    return read_messages(MESSAGES.read_text(), MESSAGES.name)
+    return read_catalogue()
 
 
 @pytest.fixture(scope="session")

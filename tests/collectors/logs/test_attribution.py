@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aidiag.collectors.logs.attribution import Owner
-from aidiag.collectors.logs.catalogue import MESSAGES, read_messages
+from aidiag.collectors.logs.catalogue import read_catalogue
 from aidiag.collectors.logs.prefix import read_labels, read_prefix
 from aidiag.collectors.logs.processes import Processes
 from aidiag.collectors.observation import Event
@@ -15,7 +15,7 @@ Read = Callable[..., list[Event]]
 
 OOM = "CUDA out of memory. Tried to allocate 2.00 GiB"
 ERROR = f"torch.OutOfMemoryError: {OOM}"
-EXAMPLES = [line for one in read_messages(MESSAGES.read_text(), MESSAGES.name) for line in one.examples]
+EXAMPLES = [line for one in read_catalogue() for line in one.examples]
 
 
 def ranks(events: list[Event], kind: str = "cuda_out_of_memory") -> list[int | None]:

@@ -4,13 +4,13 @@ import re
 
 import pytest
 
-from aidiag.collectors.logs.catalogue import MESSAGES, read_messages
+from aidiag.collectors.logs.catalogue import read_catalogue
 from aidiag.collectors.logs.compiled import Catalogue
 from aidiag.collectors.logs.prefix import read_labels, read_prefix
 from aidiag.collectors.logs.splitter import LINE_CAP_BYTES
 from aidiag.collectors.logs.stream import LogStream
 
-WORDINGS = [wording for one in read_messages(MESSAGES.read_text(), MESSAGES.name) for wording in one.patterns]
+WORDINGS = [wording for one in read_catalogue() for wording in one.patterns]
 
 
 def bombs(wording_source: str) -> list[bytes]:

@@ -1,15 +1,16 @@
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
 from aidiag.collectors.logs.blocks import BLOCKS
-from aidiag.collectors.logs.catalogue import MESSAGES, CatalogueError, Message, read_messages
+from aidiag.collectors.logs.catalogue import MESSAGES, SOURCES, CatalogueError, Message, read_catalogue, read_messages
 from aidiag.collectors.logs.compiled import Catalogue
 from aidiag.collectors.logs.kinds import EVENTS
 from aidiag.collectors.logs.scanner import Hit, Scanner
 from aidiag.collectors.logs.splitter import Block
 
-ALL = read_messages(MESSAGES.read_text(), MESSAGES.name)
+ALL = read_catalogue()
 
 ENTRY = """\
 - id: one
@@ -108,6 +109,15 @@ def test_an_id_comes_once_and_a_catalogue_is_a_list() -> None:
         read_messages("a: b", "mine.yaml")
     with pytest.raises(CatalogueError, match=r"mine\.yaml: "):
         read_messages("- [", "mine.yaml")
+
+
+def test_every_file_has_its_place_and_no_id_comes_in_two(tmp_path: Path) -> None:
+    """A file that the order of precedence does not name would be left out in silence."""
+    assert {file.stem for file in MESSAGES.glob("*")} == set(SOURCES)
+    (tmp_path / "a.yaml").write_text(ENTRY)
+    (tmp_path / "b.yaml").write_text(ENTRY)
+    with pytest.raises(CatalogueError, match=r"b\.yaml:1: one is in a\.yaml:1 already"):
+        read_catalogue(tmp_path, ["a", "b"])
 
 
 def test_the_unchanged_entry_is_accepted() -> None:

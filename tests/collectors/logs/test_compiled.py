@@ -84,14 +84,14 @@ def test_a_cache_that_is_a_link_or_cannot_be_written_is_no_trouble(tmp_path: Pat
 def test_a_changed_catalogue_is_read_afresh(tmp_path: Path) -> None:
     """The key of the cache is what the catalogue holds."""
     mine = tmp_path / "mine.yaml"
-    text = MESSAGES.read_text()
+    text = (MESSAGES / "torch_memory.yaml").read_text()
     mine.write_text(text)
-    load(mine, tmp_path / "cache")
+    load(tmp_path, tmp_path / "cache", ["mine"])
     mine.write_text(text.replace("id: cuda-oom\n", "id: mine\n"))
-    assert found(load(mine, tmp_path / "cache")) == ["mine"]
+    assert found(load(tmp_path, tmp_path / "cache", ["mine"])) == ["mine"]
     mine.write_text(text.replace("kind: cuda_out_of_memory", "kind: nothing"))
     with pytest.raises(CatalogueError, match=r"mine\.yaml:\d+: no event kind nothing"):
-        load(mine, tmp_path / "cache")
+        load(tmp_path, tmp_path / "cache", ["mine"])
 
 
 @pytest.mark.parametrize("broken", ["import", "database"])

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aidiag.collectors.logs.catalogue import MESSAGES, Message, read_messages
+from aidiag.collectors.logs.catalogue import Message, read_catalogue
 from aidiag.collectors.logs.compiled import Catalogue
 from aidiag.collectors.logs.scanner import TEXT_LIMIT, Scanner
 from aidiag.collectors.logs.splitter import LINE_CAP_BYTES, Block
 from aidiag.collectors.logs.stream import LogStream
 from aidiag.collectors.observation import Event
 
-MESSAGE_TEXTS = [line for one in read_messages(MESSAGES.read_text(), MESSAGES.name) for line in one.examples]
+MESSAGE_TEXTS = [line for one in read_catalogue() for line in one.examples]
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
 
 NOISE = st.sampled_from(

@@ -1,0 +1,60 @@
+"""Functions of what was told anywhere in an incident, whoever told it: `anywhere`, `times`, `said`, `distinct`.
+
+A host's command output, a launcher's word and an unattributed line of a merged log count as much as the subject's own
+events; those of another job do not.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aidiag.collectors.observation import Event
+from aidiag.rules.expression.evaluation import Closure, Frame
+from aidiag.rules.expression.tree import Told
+from aidiag.rules.undecided import undecided
+
+
+def closure(node: Told) -> Closure:
+    """The closure of a node. Where nothing was told and the kind cannot be seen, it is undecided."""
+
+    def anywhere(frame: Frame) -> bool:
+        return bool(events(frame, node))
+
+    def times(frame: Frame) -> float:
+        return float(len(events(frame, node)))
+
+    def said(frame: Frame) -> Any:
+        return _values(frame, node)[-1]
+
+    def distinct(frame: Frame) -> float:
+        return float(len(set(_values(frame, node))))
+
+    return {"anywhere": anywhere, "times": times, "said": said, "distinct": distinct}[node.function]
+
+
+def events(frame: Frame, node: Told) -> list[Event]:
+    """The events that a node asks for, in the order of their time. Raises Undecided where they cannot be seen."""
+    history, subject = frame.evaluation.history, frame.subject
+    job = subject.job if subject is not None else ""
+    key = ("told", node.kind, node.where, job)
+    found: list[Event] | None = frame.evaluation.groups.get(key)
+    if found is None:
+        found = [
+            event
+            for whose, run in history.events(node.kind).items()
+            if not job or whose is None or whose.job in ("", job)
+            for event in run
+            if all(event.fields.get(name) == value for name, value in node.where)
+        ]
+        found.sort(key=lambda event: (history.time_of(event) or 0.0, event.order))
+        frame.evaluation.groups[key] = found
+    if not found and history.absence(node.kind, subject) is not None:
+        raise history.missing(node.kind, subject)
+    return found
+
+
+def _values(frame: Frame, node: Told) -> list[Any]:
+    values = [event.fields[node.argument] for event in events(frame, node) if node.argument in event.fields]
+    if not values:
+        raise undecided(f"field {node.argument} of {node.kind}", "no event says it")
+    return values
