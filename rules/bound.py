@@ -9,6 +9,7 @@ from typing import Any
 from aidiag.collectors.observation import Event
 from aidiag.collectors.subject import Subject
 from aidiag.rules.answers import AGAIN_SECONDS, SETTLED_SECONDS, Answer, Answers
+from aidiag.rules.expression import told
 from aidiag.rules.expression.evaluation import Closure, Evaluation, Frame
 from aidiag.rules.expression.program import Program
 from aidiag.rules.expression.tree import Expression, Name, Read, walk
@@ -218,8 +219,17 @@ class BoundRule:
             values=values,
             signals=signals,
             readings=tuple(self._readings(frame, self._looked_at)),
+            support=tuple(self._support(frame)),
             steps=tuple(number for number, step in enumerate(self._steps) if _value(step, frame) is True),
         )
+
+    def _support(self, frame: Frame) -> Iterator[Event]:
+        """The last event of each thing that the expressions ask of the whole incident."""
+        for node in self._program.told:
+            try:
+                yield from told.events(frame, node)[-1:]
+            except Undecided:
+                continue
 
     def _readings(self, frame: Frame, indices: Iterable[int]) -> Iterator[Reading]:
         for index in indices:

@@ -31,7 +31,7 @@ def evidence(judgements: Sequence[Judgement], language: str) -> tuple[Evidence, 
 
 
 def _logged(judgement: Judgement) -> Iterator[Evidence]:
-    for event in judgement.events:
+    for event in (*judgement.events[:1], *judgement.support, *judgement.events[1:]):
         if event.place is not None:
             yield Evidence(event.place.source, event.place.line, event.place.text)
             continue

@@ -30,7 +30,7 @@ class Judgement(NamedTuple):
 
     Only where it fires the rest is filled: `values` are those of lets, thresholds, event fields and the label, None
     for what is undecided; `signals` holds for each let in `when` or `evidence` a reading that it comes
-    from; `readings` are the gauges and texts that `when` looks at itself; `events` those that fulfil the condition, `since` the time of the first of them, None where it is not known;
+    from; `readings` are the gauges and texts that `when` looks at itself; `events` those that fulfil the condition, `support` what else was told that its expressions ask for, `since` the time of the first of them, None where it is not known;
     `steps` are the steps of the remedy that apply. Where it is undecided, `gaps` say what is missing.
     """
 
@@ -45,5 +45,6 @@ class Judgement(NamedTuple):
     signals: Mapping[str, Reading] = NOTHING
     readings: tuple[Reading, ...] = ()
     events: tuple[Event, ...] = ()
+    support: tuple[Event, ...] = ()
     since: float | None = None
     steps: tuple[int, ...] = ()

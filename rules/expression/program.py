@@ -45,12 +45,13 @@ from aidiag.rules.undecided import Undecided, undecided
 class Program:
     """Compiles the expressions of one rule. `thresholds` are in base units.
 
-    `reads` lists the signals that the expressions read, `let_reads` which of them each let reads.
+    `told` lists what the expressions ask of the whole incident, `reads` the signals that they read, `let_reads` which of them each let reads.
     """
 
     def __init__(self, registry: Registry, lets: Mapping[str, Expression], thresholds: Mapping[str, Value]) -> None:
         self.registry = registry
         self.reads: list[Read] = []
+        self.told: list[Told] = []
         self.let_names = tuple(lets)
         self.let_reads: list[frozenset[int]] = []
         self.let_bodies: list[Closure] = []
@@ -93,6 +94,7 @@ class Program:
                 window = self.closure(node.window) if node.window is not None else None
                 return events_of.closure(node, window)
             case Told():
+                self.told.append(node)
                 return told.closure(node)
             case Group():
                 where = self.closure(node.where) if node.where is not None else None

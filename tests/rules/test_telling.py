@@ -7,14 +7,19 @@ from typing import Any
 import pytest
 
 from aidiag.collectors.observation import Event, Place
+from aidiag.collectors.signal import Registry
 from aidiag.collectors.subject import Subject, gpu, host, nic, port, rank
+from aidiag.rules.engine import judge
 from aidiag.rules.evidence import MOST_EVIDENCE
 from aidiag.rules.expression.tree import Expression, Read, Type
 from aidiag.rules.finding import Finding
 from aidiag.rules.judgement import Judgement, Reading
+from aidiag.rules.loading.document import read_document
+from aidiag.rules.loading.rule_file import read_rule
 from aidiag.rules.model import Rule
 from aidiag.rules.places import ranges, who
 from aidiag.rules.telling import Occurrence, tell
+from aidiag.rules.window import Window
 
 R = [rank(number, host="a" if number < 4 else "b", job="j") for number in range(8)]
 
@@ -88,6 +93,24 @@ def test_nobody_is_blamed_where_nobody_is_known() -> None:
     assert told(rule(culprit="none"), R[1]).culprit is None
     assert told(rule(), None).culprit is None
     assert told(rule(culprit="gpu"), R[1]).culprit is None
+
+
+def test_what_else_was_told_is_evidence(registry: Registry) -> None:
+    """The line that a rule asks the whole incident for stands right behind the one that it is about."""
+    body = (
+        b"id: one\ncause: c\ntitle: t\nseverity: critical\nsummary: s\nwhy: w\nremedy: [{do: d}]\nscope: rank\n"
+        b'events: [connect_failed]\nwhen: anywhere(nccl_version, version="2.1")'
+    )
+    found, errors = read_rule(read_document("one.yaml", body), registry)
+    assert found is not None, errors
+    window = Window(registry, unix_offset=0.0)
+    for number in range(3):
+        window.add(Event("connect_failed", R[1], 1.0 + number, {}, None, Place("job.log", 10 + number, "failed")))
+    window.add(Event("nccl_version", None, 0.5, {"version": "2.1"}, None, Place("job.log", 3, "NCCL version 2.1")))
+    (judgement,) = judge([found], window, 20.0)
+
+    evidence = tell("id", [Occurrence(judgement, None, None)], "en", "j").evidence
+    assert [one.line for one in evidence] == [10, 3, 11, 12]
 
 
 def test_a_rule_may_say_which_ranks_are_to_blame() -> None:
