@@ -86,11 +86,11 @@ def test_a_kind_that_is_watched_is_absent_no_longer(world: World) -> None:
     assert ["not permitted"] == [absent.reason for absent in world.window.absences("kernel_line")]
     assert [False, True] == [world.window.watched("kernel_line", name, 0.0) for name in "ab"]
 
-    world.feed("event_kind_watched", host("a"), [1.0], labels=line)
+    world.feed("event_kind_watched", host("a"), [1.0], labels=line, start=1.0)
 
     assert [] == list(world.window.absences("kernel_line"))
-    assert world.window.watched("kernel_line", "a", 120.0)
-    assert not world.window.watched("kernel_line", "a", 121.0)
+    assert world.window.watched("kernel_line", "a", 121.0)
+    assert not world.window.watched("kernel_line", "a", 122.0)
 
 
 @pytest.mark.parametrize("with_samples", [True, False])
