@@ -103,4 +103,16 @@ def _value(path: Path, key: str, value: Any) -> Any:
         raise ConfigError(f"{path}: `port`: {checked} is no port; give 0 to 65535")
     if key == "intervals" and any(not 0 < seconds < float("inf") for seconds in checked.values()):
         raise ConfigError(f"{path}: `intervals`: every interval is a number of seconds above 0")
+    if key in ("disable", "intervals") and checked:
+        _known_collectors(path, key, checked)
     return checked
+
+
+def _known_collectors(path: Path, key: str, names: Iterable[str]) -> None:
+    from aidiag.collectors import COLLECTORS  # only who names collectors pays for loading them
+
+    for name in names:
+        if name not in COLLECTORS:
+            near = difflib.get_close_matches(name, COLLECTORS, 1)
+            hint = f"did you mean `{near[0]}`?" if near else f"there are: {', '.join(COLLECTORS)}"
+            raise ConfigError(f"{path}: `{key}`: there is no collector `{name}`; {hint}")

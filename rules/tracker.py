@@ -23,6 +23,8 @@ class _Told:
     members: frozenset[object]
     critical: bool
     at: float
+    known: int
+    """How many of the values that its texts may use were known."""
 
 
 @dataclass(slots=True)
@@ -88,10 +90,16 @@ class Tracker:
         members = frozenset(_key(track.judgement) for track in tracks)
         critical = any(track.judgement.critical for track in tracks)
         told = self._told.get(finding_id)
-        if told is None or (told.members, told.critical) != (members, critical) or now - told.at >= REFRESH_SECONDS:
-            occurrences = [self._occurrence(track) for track in tracks]
-            finding = tell(finding_id, occurrences, self.language, self.job)
-            told = self._told[finding_id] = _Told(finding, members, critical, now)
+        same = told is not None and (told.members, told.critical) == (members, critical)
+        if told is not None and same and now - told.at < REFRESH_SECONDS:
+            return told.finding
+        known = sum(value is not None for track in tracks for value in track.judgement.values.values())
+        if told is not None and same and known < told.known:
+            return told.finding  # at the end of a job much is no longer known: what it was still counts
+        occurrences = [self._occurrence(track) for track in tracks]
+        told = self._told[finding_id] = _Told(
+            tell(finding_id, occurrences, self.language, self.job), members, critical, now, known
+        )
         return told.finding
 
     def _words(self, track: Track) -> object:

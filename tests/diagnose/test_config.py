@@ -43,6 +43,8 @@ def test_later_files_win(tmp_path: Path) -> None:
         ('port = "a"', ["port", "int"]),
         ("[intervals]\nhost = 0\n", ["intervals", "above 0"]),
         ("[intervals]\nhost = nan\n", ["intervals", "above 0"]),
+        ("[intervals]\nhots = 5\n", ["no collector `hots`", "did you mean `host`?"]),
+        ('disable = ["gpus"]\n', ["no collector `gpus`", "did you mean `gpu`?"]),
         ("port = ", ["not TOML", "end of document"]),
         ("port = 1\nport = 2\n", ["not TOML", "line 2"]),
     ],

@@ -231,3 +231,14 @@ def test_what_has_no_time_is_of_no_moment() -> None:
     found = moment(Tracker(), None, None, 20.0)
 
     assert ["late/j/rank-0", "late/j/rank-1", "late/j/rank-2"] == sorted(f.id for f in found)
+
+
+def test_what_is_no_longer_known_does_not_take_the_place_of_what_was() -> None:
+    """When processes are gone at the end of a job, the texts keep the figures of when they were there."""
+    tracker = Tracker()
+    for now in range(10):
+        tracker.update([say("firing")], float(now))
+    (finding,) = tracker.update([say("firing", values={"delay": None})], 10.0 + REFRESH_SECONDS)
+    assert "late by 3 s" in finding.summary
+    (finding,) = tracker.update([say("firing", values={"delay": 4.0})], 11.0 + REFRESH_SECONDS)
+    assert "late by 4 s" in finding.summary
