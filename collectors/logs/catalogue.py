@@ -56,6 +56,7 @@ SOURCES = (
     "process_ends",
     "launchers",
     "trainers",
+    "host_commands",
     "host_network",
     "host_rdma",
     "host_gpu",
