@@ -56,7 +56,6 @@ SOURCES = (
     "process_ends",
     "launchers",
     "trainers",
-    "host_commands",
     "host_network",
     "host_rdma",
     "host_gpu",
@@ -66,6 +65,7 @@ SOURCES = (
     "observed",
     "nccl_progress",
     "general",
+    "host_commands",
 )
 """The files in the order of precedence: where two messages match the same stretch of a line, the first one counts, so
 specific stands before general, and errors before progress."""

@@ -13,12 +13,14 @@ from aidiag.collectors.logs.blocks.block import Outcome, TextBlock
 from aidiag.collectors.logs.blocks.command import Command
 from aidiag.collectors.logs.blocks.failure_table import FailureTable
 from aidiag.collectors.logs.blocks.missing_ranks import MissingRanks
+from aidiag.collectors.logs.blocks.rdma_ports import RdmaPorts
 from aidiag.collectors.logs.blocks.traceback import Traceback
 
 __all__ = ["BLOCKS", "Outcome", "TextBlock"]
 
 BLOCKS: Mapping[str, type[TextBlock]] = {
     "command": Command,
+    "rdma_ports": RdmaPorts,
     "traceback": Traceback,
     "failure_table": FailureTable,
     "missing_ranks": MissingRanks,

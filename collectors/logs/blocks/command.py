@@ -21,7 +21,8 @@ class Command:
     """`$ lsmod | grep peermem` and what follows, to the next prompt. That nothing follows is a fact as well.
 
     The command is the program without `sudo`, `ssh HOST`, `kubectl exec POD --` and the like; `host` is that of the prompt or
-    of `ssh`; `value` is there where a whole number is all that was printed.
+    of `ssh`; `output` has one blank
+    where the table had several; `value` is there where a whole number is all that was printed.
     """
 
     reopens: ClassVar[bool] = True
@@ -67,7 +68,7 @@ class Command:
         if (prompt and (prompt["sign"] == "$" or prompt["user"])) or remark or _is_of_a_job(line):
             return self.close()
         if content.strip():
-            self._output.append(content.strip()[: max(0, TEXT_LIMIT - self._size)])
+            self._output.append(" ".join(content.split())[: max(0, TEXT_LIMIT - self._size)])
             self._size += len(self._output[-1]) + 1
         return self.close() if len(self._output) >= LINES_LIMIT else []
 
