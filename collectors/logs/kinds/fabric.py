@@ -13,7 +13,7 @@ KINDS: tuple[EventKind, ...] = (
         "peer status status_name opcode vendor_error device request detail layer",
     ),
     kind("rank", "rdma_call_failed", "A verbs call failed", "call error errno detail device layer"),
-    kind("rank", "rdma_device_event", "An RDMA device reported an event", "device port event fatal"),
+    kind("rank", "rdma_device_event", "An RDMA device reported an event", "device port reported fatal"),
     kind("rank", "shared_memory_failed", "Shared memory could not be had", "layer operation path bytes error errno"),
     kind("rank", "cuda_driver_unusable", "The CUDA driver is missing, too old or of another version", "error version"),
     kind("rank", "gpudirect", "Whether NCCL lets a NIC read GPU memory (`state` is on or off)", "state device reason"),
