@@ -30,8 +30,8 @@ class Command:
 
     _PROMPT = re.compile(
         r"\s{0,8}(?:\([\w.-]{1,40}\) )?"
-        r"(?:\[?(?P<user>[\w.-]{1,64})@(?P<host>[A-Za-z0-9][\w.-]{0,253})[: ]{0,2}[^\s$#\]]{0,200}\]?|[\w.-]{1,64}:[^\s$#]{1,200}|sh-[\d.]{1,8})?"
-        r"[ ]?(?P<sign>[$#])[ ](?P<line>.{1,1000})"
+        r"(?:\[?(?P<user>[\w.-]{1,64})@(?P<host>[A-Za-z0-9][\w.-]{0,253})[: ]{0,2}[^\s$#\]]{0,200}\]?|[\w.-]{1,64}:[^\s$#]{1,200}|sh-[\d.]{1,8}|(?P<bare>[A-Za-z][\w.-]{0,62}))?"
+        r"[ ]?(?P<sign>[$#>])[ ](?P<line>.{1,1000})"
     )
     _WRAPPERS = (
         re.compile(r"(?:sudo|time|nohup|watch|env|chroot /host)[ ]{1,4}(?:-\S{1,20}[ ]{1,4}){0,4}(?:[A-Z_]{1,40}=\S{0,200}[ ]{1,4}){0,8}"),
@@ -65,7 +65,7 @@ class Command:
             return []
         prompt = self._PROMPT.fullmatch(content[:1_200])
         remark = self._remarks and self._REMARK.match(content)
-        if (prompt and (prompt["sign"] == "$" or prompt["user"])) or remark or _is_of_a_job(line):
+        if (prompt and _certain(prompt)) or remark or _is_of_a_job(line):
             return self.close()
         if content.strip():
             self._output.append(" ".join(content.split())[: max(0, TEXT_LIMIT - self._size)])
@@ -86,9 +86,9 @@ class Command:
 
     def _read_command(self, content: str) -> bool:
         prompt = self._PROMPT.fullmatch(content[:1_200])
-        if not prompt or (prompt["sign"] == "#" and not prompt["user"] and self._FACT.match(content)):
+        if not prompt or (not _certain(prompt) and (prompt["sign"] == ">" or self._FACT.match(content))):
             return False
-        line, host = prompt["line"].strip(), prompt["host"] or ""
+        line, host = prompt["line"].strip(), prompt["host"] or prompt["bare"] or ""
         for _ in range(8):
             wrapped = next((found for one in self._WRAPPERS if (found := one.match(line))), None)
             if wrapped is None:
@@ -103,6 +103,11 @@ class Command:
             self._fields["host"] = host
         self._remarks = name["name"] not in ("cat", "grep", "head", "tail", "sed")
         return True
+
+
+def _certain(prompt: re.Match[str]) -> bool:
+    """Whether a prompt is none of the things that `# ` and `> ` also begin: a remark, a heading, a quotation."""
+    return prompt["sign"] == "$" or bool(prompt["user"]) or bool(prompt["bare"])
 
 
 def _is_of_a_job(line: Line) -> bool:

@@ -20,6 +20,7 @@ KINDS: tuple[EventKind, ...] = (
     kind("rank", "rdma_networks_mixed", "Devices of two kinds of networks were to be connected", "detail"),
     kind("host", "rdma_port", "What a command said of an RDMA port", "device port state physical_state link"),
     kind("host", "rdma_mtu", "The MTU of an RDMA port or of an interface, as told of a host", "mtu device"),
+    kind("host", "interface_mtu", "The MTU of an interface that is up", "interface mtu"),
     kind("host", "packet_too_big", "A packet did not fit through a path", "mtu"),
     kind(
         "host",
