@@ -31,7 +31,7 @@ class Command:
     _PROMPT = re.compile(
         r"\s{0,8}(?:\([\w.-]{1,40}\) )?"
         r"(?:\[?(?P<user>[\w.-]{1,64})@(?P<host>[A-Za-z0-9][\w.-]{0,253})[: ]{0,2}[^\s$#\]]{0,200}\]?|[\w.-]{1,64}:[^\s$#]{1,200}|sh-[\d.]{1,8}|(?P<bare>[A-Za-z][\w.-]{0,62}))?"
-        r"[ ]?(?P<sign>[$#>])[ ](?P<line>.{1,1000})"
+        r"[ ]?(?P<sign>[$#>])(?:[ ](?P<line>.{1,1000}))?"
     )
     _WRAPPERS = (
         re.compile(r"(?:sudo|time|nohup|watch|env|chroot /host)[ ]{1,4}(?:-\S{1,20}[ ]{1,4}){0,4}(?:[A-Z_]{1,40}=\S{0,200}[ ]{1,4}){0,8}"),
@@ -86,7 +86,11 @@ class Command:
 
     def _read_command(self, content: str) -> bool:
         prompt = self._PROMPT.fullmatch(content[:1_200])
-        if not prompt or (not _certain(prompt) and (prompt["sign"] == ">" or self._FACT.match(content))):
+        if (
+            not prompt
+            or not prompt["line"]
+            or (not _certain(prompt) and (prompt["sign"] == ">" or self._FACT.match(content)))
+        ):
             return False
         line, host = prompt["line"].strip(), prompt["host"] or prompt["bare"] or ""
         for _ in range(8):
@@ -107,7 +111,7 @@ class Command:
 
 def _certain(prompt: re.Match[str]) -> bool:
     """Whether a prompt is none of the things that `# ` and `> ` also begin: a remark, a heading, a quotation."""
-    return prompt["sign"] == "$" or bool(prompt["user"]) or bool(prompt["bare"])
+    return prompt["sign"] == "$" or bool(prompt["user"]) or bool(prompt["bare"]) or not prompt["line"]
 
 
 def _is_of_a_job(line: Line) -> bool:

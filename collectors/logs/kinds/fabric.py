@@ -21,6 +21,9 @@ KINDS: tuple[EventKind, ...] = (
     kind("host", "rdma_port", "What a command said of an RDMA port", "device port state physical_state link"),
     kind("host", "rdma_mtu", "The MTU of an RDMA port or of an interface, as told of a host", "mtu device"),
     kind("host", "interface_mtu", "The MTU of an interface that is up", "interface mtu"),
+    kind("host", "mtus_noted", "Two MTUs along a path, as noted", "first second"),
+    kind("job", "rdma_setting_helped", "Somebody saw that a setting of RDMA helped", "name value"),
+    kind("job", "gpu_driven_network", "Kernels on the GPU drive the NIC (GIN, IBGDA)", "detail"),
     kind("host", "packet_too_big", "A packet did not fit through a path", "mtu"),
     kind(
         "host",

@@ -35,6 +35,12 @@ def test_that_a_command_printed_nothing_is_a_fact(read: Read) -> None:
     ]
 
 
+@pytest.mark.parametrize("prompt", ["$", "#", "user@node-a:~$", "[root@node-a ~]#", "node-a$", "node-a# uptime"])
+def test_a_prompt_ends_an_output(read: Read, prompt: str) -> None:
+    """Whatever the prompt looks like, and with nothing behind it too."""
+    assert commands(read(f"$ lsmod | grep peermem\n{prompt}\nmore\n"))[0]["lines"] == 0
+
+
 def test_lines_of_a_job_are_not_what_a_command_printed(read: Read) -> None:
     """A rank's log goes on after a command that printed nothing."""
     log = "$ lsmod | grep peermem\nnode-a:1201:1310 [0] NCCL INFO Bootstrap : Using eth0:192.0.2.2<0>\n"
@@ -59,6 +65,8 @@ def test_output_with_the_name_of_a_host_is_output(read: Read) -> None:
         ("$ sudo ssh -p 22 node-b ", "node-b"),
         ("$ kubectl -n x exec -it worker-0 -- ", None),
         ("$ docker exec -it trainer ", None),
+        ("node-a$ ", "node-a"),
+        ("node-a# ", "node-a"),
         ("user@node-a:~$ sudo -E LC_ALL=C ", "node-a"),
     ],
 )
