@@ -29,7 +29,7 @@ KINDS: tuple[EventKind, ...] = (
         "host",
         "gid_entry",
         "An entry of the GID table of an RDMA port",
-        "device port index gid scope ipv4 version interface",
+        "device port index gid scope in_use ipv4 version interface",
     ),
     kind("host", "rdma_counter", "A counter of an RDMA port or of its interface", "name value device"),
     kind("host", "flow_control", "How a NIC or switch handles RoCE traffic (`state` is on or off)", "feature state"),
