@@ -30,6 +30,7 @@ class RdmaPorts:
         "phys_state": "physical_state",
         "link layer": "link",
         "link_layer": "link",
+        "active_mtu": "mtu",
     }
 
     def __init__(self, fields: Mapping[str, FieldValue], doubtful: bool) -> None:
@@ -53,11 +54,16 @@ class RdmaPorts:
             self.over = bool(content.strip())
             return self.close() if self.over else []
         if name := self._KEYS.get(pair[1].lower()):
-            value = self._STATE.match(pair[2])
-            self._fields[name] = value[1].upper().replace("_", "") if value and name != "link" else pair[2].strip()
+            self._fields[name] = self._value(name, pair[2].strip())
             if name == "state":
                 self._evidence = (line, start)
         return []
+
+    def _value(self, name: str, text: str) -> FieldValue:
+        value = self._STATE.match(text)
+        if not value or name == "link":
+            return text
+        return int(value[1]) if name == "mtu" and value[1].isdigit() else value[1].upper().replace("_", "")
 
     def close(self) -> list[Outcome]:
         """The port that has been read so far."""

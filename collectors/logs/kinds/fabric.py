@@ -18,7 +18,7 @@ KINDS: tuple[EventKind, ...] = (
     kind("rank", "cuda_driver_unusable", "The CUDA driver is missing, too old or of another version", "error version"),
     kind("rank", "gpudirect", "Whether NCCL lets a NIC read GPU memory (`state` is on or off)", "state device reason"),
     kind("rank", "rdma_networks_mixed", "Devices of two kinds of networks were to be connected", "detail"),
-    kind("host", "rdma_port", "What a command said of an RDMA port", "device port state physical_state link"),
+    kind("host", "rdma_port", "What a command said of an RDMA port", "device port state physical_state link mtu"),
     kind("host", "rdma_mtu", "The MTU of an RDMA port or of an interface, as told of a host", "mtu device"),
     kind("host", "interface_mtu", "The MTU of an interface that is up", "interface mtu"),
     kind("host", "mtus_noted", "Two MTUs along a path, as noted", "first second"),

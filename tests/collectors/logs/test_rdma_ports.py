@@ -57,7 +57,15 @@ def ports(events: list[Any]) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("text", [IBV_DEVINFO, IBSTAT, IBSTATUS])
 def test_three_commands_tell_one_fact(read: Read, text: str) -> None:
     """Each command's words for a port that waits for its partner become the same fields."""
-    told = {"device": "mlx5_0", "port": 1, "state": "DOWN", "physical_state": "POLLING", "link": "Ethernet"}
+    told: dict[str, Any] = {
+        "device": "mlx5_0",
+        "port": 1,
+        "state": "DOWN",
+        "physical_state": "POLLING",
+        "link": "Ethernet",
+    }
+    mtu = {"mtu": 1024} if "active_mtu" in text else {}
+    told |= mtu
     assert ports(read(text)) == [told]
     assert ports(read("[root@node-a ~]# ibstat\n" + text + "[root@node-a ~]# \n")) == [told]
 
