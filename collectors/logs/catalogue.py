@@ -65,6 +65,7 @@ SOURCES = (
     "observed",
     "nccl_progress",
     "general",
+    "host_commands",
 )
 """The files in the order of precedence: where two messages match the same stretch of a line, the first one counts, so
 specific stands before general, and errors before progress."""

@@ -16,6 +16,7 @@ from aidiag.collectors.logs.compiled import Catalogue
 from aidiag.collectors.logs.fieldtypes import size_bytes
 from aidiag.collectors.logs.kinds import LAUNCHER_KINDS, OWN_FIELDS, SCOPES
 from aidiag.collectors.logs.lines import decode
+from aidiag.collectors.logs.prefix import Prefix
 from aidiag.collectors.logs.processes import Processes
 from aidiag.collectors.logs.scanner import Hit, Line, Scanner
 from aidiag.collectors.logs.splitter import Block, Splitter
@@ -189,7 +190,7 @@ class LogStream:
             return
         labels, start = self._attribution.labels(line)
         opened.lines += 1
-        if opened.labels == labels:
+        if opened.labels == labels or (opened.block.takes_others and opened.labels == Prefix().identity):
             content = decode(line.text[start:]).rstrip()
             yield from self._outcomes(opened, opened.block.take(line, start, content), time)
         if opened.block.over or opened.lines > BLOCK_LINES:

@@ -1,7 +1,8 @@
-"""Messages of several lines: tracebacks, torchrun's table of failures, Horovod's list of missing ranks.
+"""Messages of several lines: tracebacks, torchrun's table of failures, Horovod's list of missing ranks, commands.
 
 A block is opened by a message of the catalogue (`opens:`). From then on it is given the content of each line that carries
-the same labels as its first one, since lines of other ranks may come between.
+the same labels as its first one, since lines of other ranks may come between; a block that `takes_others` and whose first line
+has no labels is given every line.
 """
 
 from __future__ import annotations
@@ -9,13 +10,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from aidiag.collectors.logs.blocks.block import Outcome, TextBlock
+from aidiag.collectors.logs.blocks.command import Command
 from aidiag.collectors.logs.blocks.failure_table import FailureTable
 from aidiag.collectors.logs.blocks.missing_ranks import MissingRanks
+from aidiag.collectors.logs.blocks.rdma_ports import RdmaPorts
 from aidiag.collectors.logs.blocks.traceback import Traceback
 
 __all__ = ["BLOCKS", "Outcome", "TextBlock"]
 
 BLOCKS: Mapping[str, type[TextBlock]] = {
+    "command": Command,
+    "rdma_ports": RdmaPorts,
     "traceback": Traceback,
     "failure_table": FailureTable,
     "missing_ranks": MissingRanks,

@@ -15,6 +15,7 @@ class Traceback:
     """`Traceback (most recent call last):`, frames, and at the end the exception. Keeps the deepest frame of the user."""
 
     reopens: ClassVar[bool] = True
+    takes_others: ClassVar[bool] = False
 
     _FRAME = re.compile(r'\s{1,64}File "([^"]{1,1000})", line (\d{1,9})(?:, in (.{1,200}))?')
     _END = re.compile(r"([A-Za-z_][\w.]{0,200})(?::\s?(.{0,1000}).*)?")
