@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from aidiag.collectors.logs.blocks.answer import Answer
 from aidiag.collectors.logs.blocks.block import Outcome, TextBlock
 from aidiag.collectors.logs.blocks.failure_table import FailureTable
 from aidiag.collectors.logs.blocks.missing_ranks import MissingRanks
@@ -16,6 +17,7 @@ from aidiag.collectors.logs.blocks.traceback import Traceback
 __all__ = ["BLOCKS", "Outcome", "TextBlock"]
 
 BLOCKS: Mapping[str, type[TextBlock]] = {
+    "answer": Answer,
     "traceback": Traceback,
     "failure_table": FailureTable,
     "missing_ranks": MissingRanks,
