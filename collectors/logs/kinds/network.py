@@ -43,6 +43,7 @@ KINDS: tuple[EventKind, ...] = (
     kind("host", "name_lookup", "What a host's name leads to", "name address"),
     kind("host", "interface_address", "An address of an interface of a host", "interface address state"),
     kind("host", "reachability", "Whether a test reached another host", "how reached peer port error"),
+    kind("host", "packets_dropped", "A host drops packets that it should pass on", "error interface"),
     kind("host", "packet_filter", "A packet filter is in force on a host or in its network", "tool verdict detail"),
     kind("host", "command_answer", "What a command answered", "command answer"),
     kind("host", "rdma_hardware", "A sign that a host has RDMA devices, or that a program saw them", "sign device"),
