@@ -15,6 +15,12 @@ KINDS: tuple[EventKind, ...] = (
         f"step {COMMUNICATOR} nodes local_ranks",
     ),
     kind("rank", "nccl_channel", "A channel to a peer is set up", "channel comm_rank comm_peer transport"),
+    kind(
+        "rank",
+        "nccl_channel_counts",
+        "How many channels a communicator has",
+        "collective collnet nvls p2p p2p_per_peer",
+    ),
     kind("rank", "nccl_init_completed", "A rank finished the start-up of a communicator", COMMUNICATOR),
     kind("rank", "nccl_comm_ended", "A communicator was destroyed or aborted", f"how edge {COMMUNICATOR}"),
 )
