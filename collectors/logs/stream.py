@@ -137,6 +137,8 @@ class LogStream:
             _add_other_processes(fields, decode(line.text[hit.start :]))
         if "comm_ranks" in fields:
             origin = self._attribution.learn(origin, fields)
+        elif message.kind == "rank_placed":
+            self._attribution.placed(fields)
         yield self._event(message, origin, fields, line, hit.start, time)
 
     def _event(
