@@ -18,6 +18,7 @@ from aidiag.collectors.signal import Registry
 from aidiag.diagnose.report.cut import within
 from aidiag.diagnose.report.left_out import left_out, told
 from aidiag.diagnose.report.model import Report, Unknown
+from aidiag.diagnose.report.nccl_seen import NcclSeen
 from aidiag.diagnose.report.questions import questions
 from aidiag.rules.causes import arrange, links_of
 from aidiag.rules.engine import Tracker, judge
@@ -80,7 +81,9 @@ def diagnose_logs(
     window = Window(registry, event_horizon_seconds=None, unix_offset=0.0)
     gaps: list[Unknown] = []
     latest = 0.0
+    nccl = NcclSeen()
     for event in _events(files, gaps, stream, job):
+        nccl.add(event)
         window.add(event)
         latest = max(latest, window.time_of(event) or 0.0)
     tracker = Tracker(unix_offset=0.0, language=language, job=job)
@@ -92,8 +95,12 @@ def diagnose_logs(
         gaps.append(Unknown("findings", f"{cut} further ones are left out", "diagnose fewer logs"))
     gaps += questions(roots, links, language)
     return Report(
-        version=__version__, findings=tuple(roots), consequences=tuple(consequences), unknown=tuple(gaps)
-    )  # fmt: skip
+        version=__version__,
+        findings=tuple(roots),
+        consequences=tuple(consequences),
+        unknown=tuple(gaps),
+        nccl=nccl.view(),
+    )
 
 
 def _events(files: Iterable[LogFile], gaps: list[Unknown], stream: BinaryIO | None, job: str) -> Iterator[Event]:

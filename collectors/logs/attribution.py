@@ -120,6 +120,12 @@ class Attribution:
                 return replace(origin, rank=self._processes.rank(origin.host, origin.pid))
         return origin
 
+    def placed(self, fields: Mapping[str, FieldValue]) -> None:
+        """Take note of a program's word on which process is which rank, of all ranks that there are."""
+        rank, pid, host, device = (fields.get(name) for name in ("rank", "pid", "host", "device"))
+        if isinstance(rank, int) and isinstance(pid, int) and isinstance(host, str):
+            self._processes.claim(host, pid, device if isinstance(device, int) else None, rank, RANK_LIMIT)
+
     def labels(self, line: Line) -> tuple[tuple[object, ...], int]:
         """What the labels of a line say about who printed it, to compare lines by; and where its content begins."""
         prefix = read_labels(line.text)

@@ -138,6 +138,8 @@ class LogStream:
             _add_other_processes(fields, decode(line.text[hit.start :]))
         if "comm_ranks" in fields:
             origin = self._attribution.learn(origin, fields)
+        elif message.kind in PLACING_KINDS:
+            self._attribution.placed(fields)
         yield self._event(message, origin, fields, line, hit.start, time)
 
     def _event(
@@ -205,6 +207,9 @@ class LogStream:
                 event = Event(event.kind, event.subject, event.time, event.fields, stated, event.place, event.order)
             yield event
 
+
+PLACING_KINDS = frozenset({"rank_placed", "rank_announced"})
+"""Events in which a program says which process on which host is which rank."""
 
 LOOPBACK_NAMES = frozenset({"localhost", "localhost.localdomain", "127.0.0.1", "::1"})
 """What torchrun calls a host whose name leads to loopback: it tells nobody apart."""

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from aidiag.diagnose.report.model import JobFacts, RankRow, Report, Unknown
+from aidiag.diagnose.report.nccl_view import joined
 from aidiag.diagnose.report.questions import questions, without_questions
 from aidiag.diagnose.report.seen import seen_anywhere
 from aidiag.rules.causes import Links, arrange
@@ -46,6 +47,7 @@ def merge(
         unknown=_unique(unknown, (*gaps, *questions(roots, links, language))),
         ranks=ranks,
         checks=tuple(check for report in reports for check in report.checks),
+        nccl=joined(report.nccl for report in reports),
     )
 
 

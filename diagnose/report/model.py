@@ -9,6 +9,7 @@ from typing import Final, Literal
 import msgspec
 
 from aidiag.diagnose.report.escape import json_safe
+from aidiag.diagnose.report.nccl_view import NcclView
 from aidiag.rules.finding import Finding
 
 RANKS_LIMIT = 1 << 20
@@ -75,7 +76,10 @@ class JobFacts:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A diagnosis. `findings` are root causes, most probable first; `consequences` are what they explain."""
+    """A diagnosis. `findings` are root causes, most probable first; `consequences` are what they explain.
+
+    `nccl` is how NCCL was configured, where its lines were among the logs.
+    """
 
     schema: Literal["aidiag.report/v1"] = SCHEMA
     version: str = ""
@@ -86,6 +90,7 @@ class Report:
     unknown: tuple[Unknown, ...] = ()
     ranks: tuple[RankRow, ...] = ()
     checks: tuple[Check, ...] = ()
+    nccl: NcclView | None = None
 
 
 class ReportError(ValueError):

@@ -8,6 +8,7 @@ from unicodedata import east_asian_width
 
 from aidiag.diagnose.report.escape import one_line
 from aidiag.diagnose.report.model import RankRow, Report
+from aidiag.diagnose.report.nccl_lines import nccl_lines
 from aidiag.diagnose.report.words import words
 from aidiag.rules.finding import Culprit, Finding
 
@@ -38,6 +39,10 @@ def lines(report: Report, *, lang: str = "en", why: bool = True) -> Iterator[Lin
     if report.ranks:
         yield f"{say['ranks']}:", "bold"
         yield from _ranks(report.ranks, say)
+        yield "", ""
+    if report.nccl is not None:
+        yield f"{say['nccl']}:", "bold"
+        yield from nccl_lines(report.nccl, say)
         yield "", ""
     if report.unknown:
         yield f"{say['unknown']}:", "bold"

@@ -192,7 +192,7 @@ def _group_root(scope: SubjectKind, rule_scope: SubjectKind, offset: int) -> Sub
 
 
 def _scalar(parser: Parser, call: ast.Call, name: str) -> Typed:
-    """larger, smaller, abs, floor, ceil, or_else, contains."""
+    """larger, smaller, abs, floor, ceil, or_else, contains, begins."""
     offset = call.col_offset - 1
     if call.keywords:
         raise ExpressionError(f"{name} takes no named argument", offset)
@@ -203,7 +203,7 @@ def _scalar(parser: Parser, call: ast.Call, name: str) -> Typed:
             raise ExpressionError(f"{name} takes two or more values", offset, form)
         values = [as_number(value) for value in values]
         return Typed(Call(name, tuple(value.node for value in values)), same_type(values), offset)
-    if name == "contains" and 2 <= len(values) <= 16:
+    if name in ("contains", "begins") and 2 <= len(values) <= 16:
         values = [as_text(value) for value in values]
         return Typed(Call(name, tuple(value.node for value in values)), TRUTH, offset)
     if len(values) != (1 if name in ("abs", "floor", "ceil") else 2):

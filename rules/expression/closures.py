@@ -93,6 +93,7 @@ BINARY: dict[str, Callable[[Closure, Closure], Closure]] = {
     "larger": _joined(max),
     "smaller": _joined(min),
     "contains": _arithmetic(lambda text, part: part in text),
+    "begins": _arithmetic(lambda text, part: text.startswith(part)),
 }
 
 

@@ -59,4 +59,5 @@ FUNCTIONS: dict[str, Function] = {
     "ceil": Function("scalar", "ceil(a)", "rounded up"),
     "or_else": Function("scalar", "or_else(a, b)", "a, or b while a is undecided"),
     "contains": Function("scalar", 'contains(text, "part", …)', "whether a text holds one of some parts"),
+    "begins": Function("scalar", 'begins(text, "part", …)', "whether a text begins with one of some parts"),
 }

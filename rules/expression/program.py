@@ -200,8 +200,8 @@ class Program:
         if len(parts) == 1:
             function, only = UNARY[node.function], parts[0]
             return lambda frame: function(only(frame))
-        if node.function == "contains":
-            return _contains(parts[0], parts[1:])
+        if node.function in ("contains", "begins"):
+            return _any_part(BINARY[node.function], parts[0], parts[1:])
         choose = max if node.function == "larger" else min
         return lambda frame: choose(part(frame) for part in parts)
 
@@ -217,9 +217,6 @@ class Program:
         return lambda frame: test(left(frame), right(frame))
 
 
-def _contains(text: Closure, parts: tuple[Closure, ...]) -> Closure:
-    def contains(frame: Frame) -> bool:
-        found = text(frame)
-        return any(part(frame) in found for part in parts)
-
-    return contains
+def _any_part(test: Callable[[Closure, Closure], Closure], text: Closure, parts: tuple[Closure, ...]) -> Closure:
+    tests = tuple(test(text, part) for part in parts)
+    return lambda frame: any(holds(frame) for holds in tests)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from aidiag.collectors.logs.blocks.answer import Answer
 from aidiag.collectors.logs.blocks.block import Outcome, TextBlock
 from aidiag.collectors.logs.blocks.command import Command
 from aidiag.collectors.logs.blocks.failure_table import FailureTable
@@ -21,6 +22,7 @@ __all__ = ["BLOCKS", "Outcome", "TextBlock"]
 BLOCKS: Mapping[str, type[TextBlock]] = {
     "command": Command,
     "rdma_ports": RdmaPorts,
+    "answer": Answer,
     "traceback": Traceback,
     "failure_table": FailureTable,
     "missing_ranks": MissingRanks,

@@ -25,4 +25,27 @@ KINDS: tuple[EventKind, ...] = (
     ),
     kind("rank", "peer_wait_timeout", "Waiting for a peer took too long", "layer operation timeout_ms"),
     kind("rank", "system_call_failed", "A call to the operating system failed", "layer call error"),
+    kind("rank", "nccl_plugin", "What became of a plugin of NCCL", "name library state error"),
+    kind(
+        "rank", "ofi_provider", "The provider that the OFI plugin chose, or that it found none", "provider fabric nics"
+    ),
+    kind("host", "nccl_library", "An NCCL library that is installed or loaded", "version cuda_version path source"),
+    kind("host", "cuda_toolkit", "The CUDA that a program was built with", "version"),
+    kind("rank", "symbol_missing", "A library lacks a symbol that another was built against", "symbol library"),
+    kind("rank", "nccl_record_mismatch", "A peer speaks another form of NCCL's protocol", "detail got expected"),
+    kind(
+        "rank",
+        "nccl_settings_differ",
+        "NCCL saw that ranks differ in a setting or in what they see",
+        "what ranks detail",
+    ),
+    kind("rank", "rendezvous_address", "The address that the launcher gave to the ranks", "address port nodes"),
+    kind("host", "name_lookup", "What a host's name leads to", "name address"),
+    kind("host", "interface_address", "An address of an interface of a host", "interface address state"),
+    kind("host", "reachability", "Whether a test reached another host", "how reached peer port error"),
+    kind("host", "packets_dropped", "A host drops packets that it should pass on", "error interface"),
+    kind("host", "packet_filter", "A packet filter is in force on a host or in its network", "tool verdict detail"),
+    kind("host", "command_answer", "What a command answered", "command answer"),
+    kind("host", "rdma_hardware", "A sign that a host has RDMA devices, or that a program saw them", "sign device"),
+    kind("host", "setting_helped", "What somebody saw to help", "name value"),
 )

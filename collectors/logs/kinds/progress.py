@@ -7,6 +7,7 @@ from aidiag.collectors.signal import EventKind
 
 KINDS: tuple[EventKind, ...] = (
     kind("rank", "nccl_version", "NCCL said its version", "version cuda_version"),
+    kind("rank", "rank_placed", "A program said which process on which host is which rank", "rank pid host device"),
     kind("rank", "nccl_init_started", "A rank entered the start-up of a communicator", COMMUNICATOR),
     kind(
         "rank",
@@ -15,6 +16,12 @@ KINDS: tuple[EventKind, ...] = (
         f"step {COMMUNICATOR} nodes local_ranks",
     ),
     kind("rank", "nccl_channel", "A channel to a peer is set up", "channel comm_rank comm_peer transport"),
+    kind(
+        "rank",
+        "nccl_channel_counts",
+        "How many channels a communicator has",
+        "collective collnet nvls p2p p2p_per_peer",
+    ),
     kind("rank", "nccl_init_completed", "A rank finished the start-up of a communicator", COMMUNICATOR),
     kind("rank", "nccl_comm_ended", "A communicator was destroyed or aborted", f"how edge {COMMUNICATOR}"),
 )

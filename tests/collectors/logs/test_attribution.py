@@ -106,6 +106,17 @@ def test_two_holders_of_one_rank_show_that_it_is_not_the_jobs(read: Read) -> Non
     assert ranks(read(line.format("a") + line.format("b") + warn), "cuda_error") == [None]
 
 
+def test_the_table_of_nccl_tests_tells_which_process_is_which_rank(read: Read) -> None:
+    """A line of NCCL names only host and process; one process that holds several ranks stays nobody's."""
+    table = "#  Rank  {} Group  0 Pid   {} on     {} device  {} [0x01] NVIDIA A100\n"
+    warning = "{}:{}:{} [0] NCCL WARN Bootstrap : no socket interface found\n"
+    two = table.format(0, 3120, "node-a", 0) + table.format(1, 2871, "node-b", 0)
+    one = table.format(0, 3120, "node-a", 0) + table.format(1, 3120, "node-a", 1)
+
+    assert ranks(read(two + warning.format("node-b", 2871, 2871)), "nccl_no_interface") == [1]
+    assert ranks(read(one + warning.format("node-a", 3120, 3120)), "nccl_no_interface") == [None]
+
+
 def test_impossible_ranks_are_not_learned(read: Read) -> None:
     """A rank beyond the size of its communicator is no rank."""
     log = "node-b:10:11 [0] NCCL INFO comm 0x1 rank 9 nranks 2 cudaDev 0 busId 1000 - Init COMPLETE\n"

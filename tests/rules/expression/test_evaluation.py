@@ -214,6 +214,8 @@ class TestEvents:
 
         assert value_of(world, 'field(crash, "code") == 9')
         assert value_of(world, 'contains(field(crash, "text"), "oo")')
+        assert value_of(world, 'begins(field(crash, "text"), "ba", "bo")')
+        assert not value_of(world, 'begins(field(crash, "text"), "oom", "x")')
         assert not value_of(world, 'field(crash, "clean") or false')
         with pytest.raises(Undecided, match="'boom' is not a number"):
             value_of(world, 'field(crash, "text") > 3')

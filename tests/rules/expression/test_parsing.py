@@ -54,6 +54,7 @@ def names(small: Registry) -> Names:
         ('label(rank_info, "gpu")', TEXT),
         ("why_missing(queue)", TEXT),
         ('contains(loader, "train")', TRUTH),
+        ('begins(loader, "tr", "va")', TRUTH),
         ('phase_seconds_total["forward", "a"]', Type("number", SECONDS)),
         ("changed(state, 20s) and true and not false", TRUTH),
         ("-queue < -3", TRUTH),
