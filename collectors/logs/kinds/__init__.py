@@ -8,7 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from aidiag.collectors.logs.kinds import collectives, environment, fabric, kernel, launch, memory, network, progress
+from aidiag.collectors.logs.kinds import (
+    collectives,
+    environment,
+    fabric,
+    hardware,
+    kernel,
+    launch,
+    memory,
+    network,
+    progress,
+)
 from aidiag.collectors.logs.kinds.kind import ORIGIN_FIELDS, OWN_FIELDS
 from aidiag.collectors.signal import EventKind
 from aidiag.collectors.subject import SubjectKind
@@ -25,6 +35,7 @@ EVENTS: tuple[EventKind, ...] = (
     *launch.KINDS,
     *memory.KINDS,
     *fabric.KINDS,
+    *hardware.KINDS,
     *kernel.KINDS,
     *environment.KINDS,
 )
