@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import ClassVar
 
 from aidiag.collectors.gpu.throttle import REASONS, SLOWDOWNS
@@ -42,6 +43,11 @@ SLOWDOWN_COLUMNS: Mapping[str, str] = {
     "hw_power_brake_slowdown": "power_brake",
     "sw_thermal_slowdown": "software_thermal",
 }
+PEERS_MIN = 4
+BUSY_MHZ = 1000
+LOW_SHARE = 0.6
+"""A GPU under load runs above 1000 MHz; one of at least four that has less than six tenths of the usual clock stands out."""
+
 _REASON = re.compile(r"clocks_(?:event|throttle)_reasons\.(\w{1,40})")
 _ASKED = re.compile(r"--query-gpu[= ]([\w.,]{1,2000})")
 _COLUMN = re.compile(r"(?:[a-z][\w.]{1,80})(?: \[[^\]]{1,8}\])?")
@@ -55,6 +61,7 @@ class GpuQuery:
     def __init__(self, fields: Mapping[str, FieldValue], doubtful: bool) -> None:
         self.over = False
         self._columns: list[str] = []
+        self._rows: list[Outcome] = []
 
     def take(self, line: Line, start: int, content: str) -> list[Outcome]:
         """Read the command, the heading, or a row."""
@@ -69,13 +76,26 @@ class GpuQuery:
             return []
         if len(cells) != len(self._columns):
             self.over = True
-            return []
+            return self.close()
         fields = self._row(cells)
-        return [Outcome(line, start, fields)] if fields else []
+        self._rows += [Outcome(line, start, fields)] if fields else []
+        return []
 
     def close(self) -> list[Outcome]:
-        """A row is told as soon as it is read."""
-        return []
+        """The rows; one whose clock is far below that of the others, which all work, is held back by something."""
+        rows, self._rows = self._rows, []
+        clocks = sorted(clock for row in rows if isinstance(clock := row.fields.get("clock"), int))
+        usual = clocks[len(clocks) // 2] if len(clocks) >= PEERS_MIN else 0
+        if usual < BUSY_MHZ or clocks[1] < usual * LOW_SHARE:
+            return rows
+        return [
+            replace(row, fields={**row.fields, "slowdown": "clock_below_peers"})
+            if "slowdown" not in row.fields
+            and isinstance(clock := row.fields.get("clock"), int)
+            and clock < usual * LOW_SHARE
+            else row
+            for row in rows
+        ]
 
     def _row(self, cells: list[str]) -> dict[str, FieldValue]:
         fields: dict[str, FieldValue] = {}
