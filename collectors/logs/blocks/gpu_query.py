@@ -82,20 +82,22 @@ class GpuQuery:
         return []
 
     def close(self) -> list[Outcome]:
-        """The rows; one whose clock is far below that of the others, which all work, is held back by something."""
+        """The rows, with what only the other rows tell."""
         rows, self._rows = self._rows, []
         clocks = sorted(clock for row in rows if isinstance(clock := row.fields.get("clock"), int))
         usual = clocks[len(clocks) // 2] if len(clocks) >= PEERS_MIN else 0
-        if usual < BUSY_MHZ or clocks[1] < usual * LOW_SHARE:
-            return rows
-        return [
-            replace(row, fields={**row.fields, "slowdown": "clock_below_peers"})
-            if "slowdown" not in row.fields
-            and isinstance(clock := row.fields.get("clock"), int)
-            and clock < usual * LOW_SHARE
-            else row
-            for row in rows
-        ]
+        low = usual * LOW_SHARE if usual >= BUSY_MHZ and clocks[1] >= usual * LOW_SHARE else 0.0
+        full = any(_full_speed(row.fields) for row in rows)
+        told = []
+        for row in rows:
+            more: dict[str, FieldValue] = {}
+            clock = row.fields.get("clock")
+            if isinstance(clock, int) and clock < low and "slowdown" not in row.fields:
+                more["slowdown"] = "clock_below_peers"
+            if full and "link_gen" in row.fields and not _full_speed(row.fields):
+                more["link_state"] = "below_peers"
+            told.append(replace(row, fields={**row.fields, **more}))
+        return told
 
     def _row(self, cells: list[str]) -> dict[str, FieldValue]:
         fields: dict[str, FieldValue] = {}
@@ -114,3 +116,8 @@ class GpuQuery:
         if slowdowns:
             fields["slowdown"] = " ".join(slowdowns)
         return fields
+
+
+def _full_speed(fields: Mapping[str, FieldValue]) -> bool:
+    """Whether a GPU's link runs at the generation that it can do (as an idle one's does not)."""
+    return "link_gen" in fields and fields["link_gen"] == fields.get("link_gen_max")

@@ -7,7 +7,7 @@ from aidiag.collectors.signal import EventKind
 
 KINDS: tuple[EventKind, ...] = (
     kind("rank", "gpu_memory_error", "A GPU has an uncorrectable memory error", "error count device detail"),
-    kind("rank", "gpu_link_error", "A path between GPUs (NVLink, NVSwitch) failed", "error link device detail"),
+    kind("rank", "gpu_link_error", "A path between GPUs (NVLink, NVSwitch) failed", "error link count device detail"),
     kind("rank", "gpu_not_answering", "A GPU or its driver no longer answers", "error device detail"),
     kind("rank", "gpu_peer_failed", "Memory of another GPU could not be reached, or arrived wrong", "error device"),
     kind("rank", "gpu_system_not_ready", "CUDA waits for the fabric of the node to be set up", "error code"),
@@ -32,7 +32,7 @@ KINDS: tuple[EventKind, ...] = (
         "gpu_reading",
         "A row of what nvidia-smi was asked",
         "index name driver_version temperature clock clock_max link_gen link_gen_max link_width link_width_max "
-        "utilization slowdown ecc_uncorrected device",
+        "utilization slowdown link_state ecc_uncorrected device",
     ),
     kind("host", "shm_size", "How large /dev/shm is, and how full", "size used_percent"),
     kind("host", "cure_told", "What a person found to help, or not to help", "cure helped detail"),
