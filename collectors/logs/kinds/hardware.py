@@ -6,13 +6,19 @@ from aidiag.collectors.logs.kinds.kind import kind
 from aidiag.collectors.signal import EventKind
 
 KINDS: tuple[EventKind, ...] = (
-    kind("rank", "gpu_memory_error", "A GPU has an uncorrectable memory error", "error count device detail"),
-    kind("rank", "gpu_link_error", "A path between GPUs (NVLink, NVSwitch) failed", "error link count device detail"),
+    kind("rank", "gpu_memory_error", "A GPU has an uncorrectable memory error", "error count device detail group_rank"),
+    kind(
+        "rank",
+        "gpu_link_error",
+        "A path between GPUs (NVLink, NVSwitch) failed",
+        "error link count device detail group_rank",
+    ),
     kind("rank", "gpu_not_answering", "A GPU or its driver no longer answers", "error device detail"),
     kind("rank", "gpu_peer_failed", "Memory of another GPU could not be reached, or arrived wrong", "error device"),
     kind("rank", "gpu_system_not_ready", "CUDA waits for the fabric of the node to be set up", "error code"),
     kind("rank", "gpu_multicast_failed", "NVLink multicast (NVLS, MNNVL) could not be set up", "error bytes code"),
     kind("rank", "engine_stalled", "An inference engine waits for its workers", "seconds"),
+    kind("rank", "gpu_place", "Which rank uses which GPU of which host", "rank pid host device pci_bus_id"),
     kind("host", "gpu_driver", "Which driver a host has", "version cuda_version"),
     kind("host", "fabric_manager", "Fabric Manager's state and version", "state version driver_version"),
     kind("host", "nvlink_links", "How many NVLinks of a GPU are active", "gpu links inactive"),
