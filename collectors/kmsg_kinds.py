@@ -17,10 +17,14 @@ HOST_OOM_KILL = EventKind(
     ("pid", "process", "cgroup", "limit_of", "resident_bytes", "told_by"),
 )
 
+SXID = EventKind(
+    "sxid", "host", "The driver reported an SXid of an NVSwitch", ("sxid", "switch", "pci_bus_id", "detail")
+)
+
 EVENTS: tuple[EventKind, ...] = (
     XID,
     GPU_OFF_BUS,
-    EventKind("sxid", "host", "The driver reported an SXid of an NVSwitch", ("sxid", "switch", "pci_bus_id", "detail")),
+    SXID,
     HOST_OOM_KILL,
     EventKind("nic_link_down", "nic", "A network interface lost its link", ("detail",)),
     EventKind("nic_link_up", "nic", "A network interface got its link", ("detail",)),

@@ -226,6 +226,8 @@ class BoundRule:
     def _support(self, frame: Frame) -> Iterator[Event]:
         """The last event of each thing that the expressions ask of the whole incident."""
         for node in self._program.told:
+            if node.like:
+                continue
             try:
                 yield from told.events(frame, node)[-1:]
             except Undecided:

@@ -37,6 +37,7 @@ MESSAGES = Path(__file__).with_name("messages")
 
 SOURCES = (
     "torch_memory",
+    "cuda_hardware",
     "cuda",
     "nccl_bootstrap",
     "nccl_socket",

@@ -46,6 +46,7 @@ TYPES: Mapping[str, Type] = {
     "hex": Type(r"(?:0x)?[0-9a-fA-F]{1,32}|\(nil\)", as_text),
     "pci": Type(r"(?:PCI:)?[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-9a-fA-F])?", pci_address),
     "pci_number": Type(r"(?:0x)?[0-9a-fA-F]{1,16}", pci_address_of_number),
+    "bus": Type(r"[0-9a-fA-F]{2}", lambda text: f"0000:{text.lower()}:00.0", closed=True),
     "size": Type(r"\d{1,15}(?:\.\d{1,6})? ?(?:bytes|[KMGTkmgt]i?[Bb]|B)", size_bytes, closed=True),
     "digits": Type(r"\d{1,19}", as_text),
     "version": Type(r"\d{1,3}\.\d{1,4}(?:\.\d{1,4})?(?:\.\d{1,4})?", as_text),

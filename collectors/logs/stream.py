@@ -31,6 +31,9 @@ BLOCKS_OPEN = 64
 
 _OTHER_PROCESS = re.compile(r"Process (\d{1,10}) has (\d{1,15}(?:\.\d{1,6})? ?[A-Za-z]{1,5}) memory in use")
 
+_QUOTED = re.compile(rb'[a-z] (?:"|\xe2\x80\x9c)(?:[A-Za-z_.]{1,40}: )?(?:\[Errno \d{1,3}\] )?$')
+"""What stands before an error that somebody writes about: `my job prints "RuntimeError: `, a prompt or a sample."""
+
 
 @dataclass(slots=True, eq=False)
 class _Open:
@@ -126,6 +129,8 @@ class LogStream:
 
     def _events_of(self, line: Line, hit: Hit, time: float | None) -> Iterator[Event]:
         message, fields = hit.wording.message, hit.fields
+        if message.severity == "error" and _QUOTED.search(line.text[max(0, hit.start - 80) : hit.start]):
+            return
         if message.reads == "kernel":
             fact = self._kernel.fact(decode(line.text[hit.start :]).rstrip())
             if fact is None or fact.kind != message.kind:

@@ -124,7 +124,7 @@ def _event(parser: Parser, call: ast.Call, name: str) -> Typed:
 
 
 def _told(parser: Parser, call: ast.Call, name: str) -> Typed:
-    """anywhere, times, said and distinct of an event kind, with fields that select."""
+    """anywhere, times, said, only and distinct of an event kind, with fields that select."""
     offset = call.col_offset - 1
     kinds = parser.names.registry.events
     first = call.args[0] if call.args else None
@@ -132,21 +132,22 @@ def _told(parser: Parser, call: ast.Call, name: str) -> Typed:
         word = first.id if isinstance(first, ast.Name) else ""
         raise ExpressionError(f"{name} takes an event kind", offset, did_you_mean(word, kinds))
     kind, wanted = kinds[first.id], ""
-    if len(call.args) != (2 if name in ("said", "distinct") else 1):
+    if len(call.args) != (2 if name in ("said", "only", "distinct") else 1):
         raise ExpressionError(f"{name} is called wrongly", offset, f"write {FUNCTIONS[name].form}")
     if len(call.args) > 1:
         wanted = parser.text(call.args[1])
-    where = []
+    where, like = [], []
     for keyword in call.keywords:
         value = parser.visit(keyword.value).node
-        if not isinstance(value, Const):
-            raise ExpressionError("a field is compared with a constant here", keyword.value.col_offset - 1)
-        where.append((keyword.arg or "**", value.value))
-    for field in [*([wanted] if wanted else []), *(field for field, _ in where)]:
-        if field not in kind.fields:
+        if isinstance(value, Const):
+            where.append((keyword.arg or "**", value.value))
+        else:
+            like.append((keyword.arg or "**", value))
+    for field in [*([wanted] if wanted else []), *(field for field, _ in where), *(field for field, _ in like)]:
+        if field not in kind.fields and (field, kind.scope) != ("rank", "rank"):
             raise ExpressionError(f"{kind.name} has no field {field}", offset, did_you_mean(field, kind.fields))
-    found = {"anywhere": TRUTH, "said": ANY}.get(name, Type("number"))
-    return Typed(Told(name, kind.name, wanted, tuple(sorted(where))), found, offset)
+    found = {"anywhere": TRUTH, "said": ANY, "only": ANY}.get(name, Type("number"))
+    return Typed(Told(name, kind.name, wanted, tuple(sorted(where)), tuple(like)), found, offset)
 
 
 def _group(parser: Parser, call: ast.Call, name: str) -> Typed:

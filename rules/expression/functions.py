@@ -40,6 +40,7 @@ FUNCTIONS: dict[str, Function] = {
     "anywhere": Function("told", 'anywhere(kind, field="x")', "whether such an event was told by anyone"),
     "times": Function("told", 'times(kind, field="x")', "how many such events were told"),
     "said": Function("told", 'said(kind, "name", field="x")', "what the last such event says"),
+    "only": Function("told", 'only(kind, "name", field="x")', "what such events say, where all say the same"),
     "distinct": Function("told", 'distinct(kind, "name", field="x")', "how many different values such events say"),
     # over the group of the subject
     "p50_of": Function("group", "p50_of(expression)", "lower median over the group"),

@@ -95,7 +95,7 @@ class Program:
                 return events_of.closure(node, window)
             case Told():
                 self.told.append(node)
-                return told.closure(node)
+                return told.closure(node, {field: self.closure(value) for field, value in node.like})
             case Group():
                 where = self.closure(node.where) if node.where is not None else None
                 return groups.closure(node, self.closure(node.value), where)

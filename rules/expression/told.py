@@ -1,4 +1,4 @@
-"""Functions of what was told anywhere in an incident, whoever told it: `anywhere`, `times`, `said`, `distinct`.
+"""Functions of what was told anywhere in an incident, whoever told it: `anywhere`, `times`, `said`, `only`, `distinct`.
 
 A host's command output, a launcher's word and an unattributed line of a merged log count as much as the subject's own
 events; those of another job do not.
@@ -6,6 +6,7 @@ events; those of another job do not.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from aidiag.collectors.observation import Event
@@ -14,22 +15,37 @@ from aidiag.rules.expression.tree import Told
 from aidiag.rules.undecided import undecided
 
 
-def closure(node: Told) -> Closure:
-    """The closure of a node. Where nothing was told and the kind cannot be seen, it is undecided."""
+def closure(node: Told, like: Mapping[str, Closure]) -> Closure:
+    """The closure of a node; `like` calculates the values that fields must have. Where nothing was told and the kind
+    cannot be seen, it is undecided.
+    """
+
+    def alike(frame: Frame) -> list[Event]:
+        found = events(frame, node)
+        if not like:
+            return found
+        wanted = {name: value(frame) for name, value in like.items()}
+        return [event for event in found if all(_field(event, name) == value for name, value in wanted.items())]
 
     def anywhere(frame: Frame) -> bool:
-        return bool(events(frame, node))
+        return bool(alike(frame))
 
     def times(frame: Frame) -> float:
-        return float(len(events(frame, node)))
+        return float(len(alike(frame)))
 
     def said(frame: Frame) -> Any:
-        return _values(frame, node)[-1]
+        return _values(alike(frame), node)[-1]
+
+    def only(frame: Frame) -> Any:
+        values = _values(alike(frame), node)
+        if len(set(values)) > 1:
+            raise undecided(f"field {node.argument} of {node.kind}", "several events say different things")
+        return values[-1]
 
     def distinct(frame: Frame) -> float:
-        return float(len(set(_values(frame, node))))
+        return float(len(set(_values(alike(frame), node))))
 
-    return {"anywhere": anywhere, "times": times, "said": said, "distinct": distinct}[node.function]
+    return {"anywhere": anywhere, "times": times, "said": said, "only": only, "distinct": distinct}[node.function]
 
 
 def events(frame: Frame, node: Told) -> list[Event]:
@@ -53,8 +69,14 @@ def events(frame: Frame, node: Told) -> list[Event]:
     return found
 
 
-def _values(frame: Frame, node: Told) -> list[Any]:
-    values = [event.fields[node.argument] for event in events(frame, node) if node.argument in event.fields]
+def _values(found: list[Event], node: Told) -> list[Any]:
+    values = [value for event in found if (value := _field(event, node.argument)) is not None]
     if not values:
         raise undecided(f"field {node.argument} of {node.kind}", "no event says it")
     return values
+
+
+def _field(event: Event, name: str) -> Any:
+    """What an event says; the rank that it is about where it does not say one itself."""
+    value = event.fields.get(name)
+    return event.subject.rank if value is None and name == "rank" and event.subject is not None else value

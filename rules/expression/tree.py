@@ -83,12 +83,15 @@ class OfEvent(msgspec.Struct, frozen=True, array_like=True, tag=True):
 
 
 class Told(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """anywhere, times, said and distinct of an event kind, of the events whose fields have the values of `where`."""
+    """anywhere, times, said, only and distinct of an event kind, of the events whose fields have the values of `where`, which
+    are constants, and of `like`, which are calculated.
+    """
 
     function: str
     kind: str
     argument: str = ""
     where: tuple[tuple[str, bool | float | str], ...] = ()
+    like: tuple[tuple[str, Node], ...] = ()
 
 
 class Group(msgspec.Struct, frozen=True, array_like=True, tag=True):

@@ -12,8 +12,14 @@ from collections.abc import Mapping
 from aidiag.collectors.logs.blocks.answer import Answer
 from aidiag.collectors.logs.blocks.block import Outcome, TextBlock
 from aidiag.collectors.logs.blocks.command import Command
+from aidiag.collectors.logs.blocks.counted import Counted
+from aidiag.collectors.logs.blocks.fabric_service import FabricService
 from aidiag.collectors.logs.blocks.failure_table import FailureTable
+from aidiag.collectors.logs.blocks.gpu_command import GpuCommand
+from aidiag.collectors.logs.blocks.gpu_query import GpuQuery
+from aidiag.collectors.logs.blocks.link_info import LinkInfo
 from aidiag.collectors.logs.blocks.missing_ranks import MissingRanks
+from aidiag.collectors.logs.blocks.nvlink_status import NvlinkStatus
 from aidiag.collectors.logs.blocks.rdma_ports import RdmaPorts
 from aidiag.collectors.logs.blocks.traceback import Traceback
 
@@ -26,4 +32,10 @@ BLOCKS: Mapping[str, type[TextBlock]] = {
     "traceback": Traceback,
     "failure_table": FailureTable,
     "missing_ranks": MissingRanks,
+    "gpu_command": GpuCommand,
+    "gpu_query": GpuQuery,
+    "link_info": LinkInfo,
+    "nvlink_status": NvlinkStatus,
+    "fabric_service": FabricService,
+    "counted": Counted,
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from aidiag.collectors.logs.blocks.block import Outcome
+from aidiag.collectors.logs.blocks.block import Outcome, TextBlock
 from aidiag.collectors.logs.scanner import Line
 from aidiag.collectors.observation import FieldValue
 
@@ -13,11 +13,10 @@ ANSWER_LIMIT = 200
 """A longer line is no answer of this kind."""
 
 
-class Answer:
+class Answer(TextBlock):
     """The line after a command, as `answer` beside the fields of the command."""
 
     reopens: ClassVar[bool] = True
-    takes_others: ClassVar[bool] = False
 
     def __init__(self, fields: Mapping[str, FieldValue], doubtful: bool) -> None:
         self.over = False

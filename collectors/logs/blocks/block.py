@@ -24,9 +24,9 @@ class TextBlock(Protocol):
     """A block that is being read. `over` once the line just taken was its last."""
 
     over: bool
-    reopens: ClassVar[bool]
+    reopens: ClassVar[bool] = True
     """Whether its first line, when it comes again, begins a new block."""
-    takes_others: ClassVar[bool]
+    takes_others: ClassVar[bool] = False
     """Whether lines with any labels belong to it where its first one has none."""
 
     def __init__(self, fields: Mapping[str, FieldValue], doubtful: bool) -> None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import ClassVar
 
-from aidiag.collectors.logs.blocks.block import Outcome
+from aidiag.collectors.logs.blocks.block import Outcome, TextBlock
 from aidiag.collectors.logs.prefix import read_labels
 from aidiag.collectors.logs.scanner import Line
 from aidiag.collectors.observation import FieldValue
@@ -17,7 +17,7 @@ LINES_LIMIT = 400
 TEXT_LIMIT = 4_000
 
 
-class Command:
+class Command(TextBlock):
     """`$ lsmod | grep peermem` and what follows, to the next prompt. That nothing follows is a fact as well.
 
     The command is the program without `sudo`, `ssh HOST`, `kubectl exec POD --` and the like; `host` is that of the prompt or

@@ -6,16 +6,15 @@ import re
 from collections.abc import Mapping
 from typing import ClassVar
 
-from aidiag.collectors.logs.blocks.block import Outcome
+from aidiag.collectors.logs.blocks.block import Outcome, TextBlock
 from aidiag.collectors.logs.scanner import Line
 from aidiag.collectors.observation import FieldValue
 
 
-class FailureTable:
+class FailureTable(TextBlock):
     """torchrun's table: entries of `key : value` lines, each behind its `[number]:`, under two headings."""
 
     reopens: ClassVar[bool] = False
-    takes_others: ClassVar[bool] = False
 
     _PAIR = re.compile(r"\s{0,8}(time|host|rank|exitcode|error_file|traceback)\s{0,12}: (.{0,1000}).*")
     _RULE = re.compile(r"\s{0,4}(?:-{8,500}|={8,500}|<NO_OTHER_FAILURES>|Failures:|\[\d{1,6}\]:)\s{0,4}")

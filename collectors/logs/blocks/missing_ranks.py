@@ -6,16 +6,15 @@ import re
 from collections.abc import Mapping
 from typing import ClassVar
 
-from aidiag.collectors.logs.blocks.block import Outcome
+from aidiag.collectors.logs.blocks.block import Outcome, TextBlock
 from aidiag.collectors.logs.scanner import Line
 from aidiag.collectors.observation import FieldValue
 
 
-class MissingRanks:
+class MissingRanks(TextBlock):
     """Horovod's stall report: after `Missing ranks:` one line a rank, with the tensors it has not submitted."""
 
     reopens: ClassVar[bool] = True
-    takes_others: ClassVar[bool] = False
 
     _ENTRY = re.compile(r"(\d{1,7})!?: \[([^\],]{0,1000})")
 

@@ -6,19 +6,18 @@ import re
 from collections.abc import Mapping
 from typing import ClassVar
 
-from aidiag.collectors.logs.blocks.block import Outcome
+from aidiag.collectors.logs.blocks.block import Outcome, TextBlock
 from aidiag.collectors.logs.scanner import Line
 from aidiag.collectors.observation import FieldValue
 
 
-class RdmaPorts:
+class RdmaPorts(TextBlock):
     """A device and its ports: lines of `key: value` below the name of the device.
 
     The three commands word a state as `PORT_ACTIVE (4)`, `Active` and `4: ACTIVE`; all become `ACTIVE`.
     """
 
     reopens: ClassVar[bool] = True
-    takes_others: ClassVar[bool] = False
 
     _PAIR = re.compile(r"\s{0,24}([A-Za-z][A-Za-z_ ]{0,40}?)(?:\[[ \d]{1,6}\])?:\s{0,40}(.{0,200}).*")
     _PORT = re.compile(r"\s{0,24}(?:Port (\d{1,3}):|port:\s{1,24}(\d{1,3}))\s{0,8}")

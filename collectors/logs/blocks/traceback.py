@@ -6,16 +6,15 @@ import re
 from collections.abc import Mapping
 from typing import ClassVar
 
-from aidiag.collectors.logs.blocks.block import Outcome
+from aidiag.collectors.logs.blocks.block import Outcome, TextBlock
 from aidiag.collectors.logs.scanner import Line
 from aidiag.collectors.observation import FieldValue
 
 
-class Traceback:
+class Traceback(TextBlock):
     """`Traceback (most recent call last):`, frames, and at the end the exception. Keeps the deepest frame of the user."""
 
     reopens: ClassVar[bool] = True
-    takes_others: ClassVar[bool] = False
 
     _FRAME = re.compile(r'\s{1,64}File "([^"]{1,1000})", line (\d{1,9})(?:, in (.{1,200}))?')
     _END = re.compile(r"([A-Za-z_][\w.]{0,200})(?::\s?(.{0,1000}).*)?")

@@ -48,7 +48,7 @@ def test_collectors_that_share_a_kind_declare_it_alike() -> None:
     """A rule on a kind has the same fields from all that tell of it, and no kind is another one by a second name."""
     known = {kind.name: kind for collector in ("kmsg", "gpu") for kind in COLLECTORS[collector].events}
     shared = [kind for kind in COLLECTORS["logs"].events if kind.name in known]
-    assert {kind.name for kind in shared} == {"xid", "gpu_off_bus", "host_oom_kill"}
+    assert {kind.name for kind in shared} == {"xid", "gpu_off_bus", "host_oom_kill", "sxid"}
     for kind in shared:
         assert set(kind.fields) - set(ORIGIN_FIELDS) == set(known[kind.name].fields) - set(ORIGIN_FIELDS)
         assert kind.scope == known[kind.name].scope
