@@ -12,6 +12,7 @@ from typing import BinaryIO
 from aidiag import __version__
 from aidiag.collectors.logs import read_log
 from aidiag.collectors.logs.attribution import Owner
+from aidiag.collectors.logs.comparing import Comparison
 from aidiag.collectors.logs.processes import Processes
 from aidiag.collectors.observation import Event
 from aidiag.collectors.signal import Registry
@@ -80,9 +81,13 @@ def diagnose_logs(
     window = Window(registry, event_horizon_seconds=None, unix_offset=0.0)
     gaps: list[Unknown] = []
     latest = 0.0
+    comparison = Comparison()
     for event in _events(files, gaps, stream, job):
         window.add(event)
+        comparison.add(event)
         latest = max(latest, window.time_of(event) or 0.0)
+    for event in comparison.finish():
+        window.add(event)
     tracker = Tracker(unix_offset=0.0, language=language, job=job)
     findings = tracker.update(judge(rules, window, latest), latest, final=True)
     links = links_of(rules)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from aidiag.collectors.logs.blocks.block import Outcome, TextBlock
 from aidiag.collectors.logs.blocks.failure_table import FailureTable
+from aidiag.collectors.logs.blocks.host_table import HostTable
 from aidiag.collectors.logs.blocks.missing_ranks import MissingRanks
 from aidiag.collectors.logs.blocks.traceback import Traceback
 
@@ -18,5 +19,6 @@ __all__ = ["BLOCKS", "Outcome", "TextBlock"]
 BLOCKS: Mapping[str, type[TextBlock]] = {
     "traceback": Traceback,
     "failure_table": FailureTable,
+    "host_table": HostTable,
     "missing_ranks": MissingRanks,
 }
