@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from aidiag.collectors.logs.comparing.busy import BusyRanks
+from aidiag.collectors.logs.comparing.busy import BusyRanks, LinesBetween
 from aidiag.collectors.logs.comparing.collectives import Collectives
 from aidiag.collectors.logs.comparing.cpus import Cpus
 from aidiag.collectors.logs.comparing.found import COMPARED
@@ -23,14 +23,17 @@ class Comparison:
     """Takes the events of an incident one by one, in bounded memory, and tells at the end what they show together."""
 
     def __init__(self) -> None:
-        self._parts = (Collectives(), BusyRanks(), Inputs(), Steps(), Cpus())
+        self._busy = BusyRanks()
+        self._parts = (Collectives(), Inputs(), Steps(), Cpus())
 
     def add(self, event: Event) -> None:
         """Take note of an event."""
+        self._busy.add(event)
         for part in self._parts:
             part.add(event)
 
-    def finish(self) -> Iterator[Event]:
-        """What the events show together."""
+    def finish(self, between: LinesBetween = lambda source, first, last: ()) -> Iterator[Event]:
+        """What the events show together. `between` reads some lines of a log again."""
+        yield from self._busy.finish(between)
         for part in self._parts:
             yield from part.finish()

@@ -1,75 +1,118 @@
-"""What a rank did alone before the others gave up waiting."""
+"""What a rank did alone before the others gave up waiting, and who had come to the end of its data by then."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeAlias
 
-from aidiag.collectors.logs.comparing.found import found, listed, rank_of
+from aidiag.collectors.logs.comparing.found import RANKS_KEPT, found, listed, rank_of
 from aidiag.collectors.observation import Event
 
-NEAR_BYTES = 24 << 10
-"""In one log the busy rank speaks at most this far before the first timeout: further back, steps lie between."""
+LinesBetween: TypeAlias = Callable[[str, int, int], Sequence[str]]
+"""The lines of a log between two line numbers, neither of them included; none where they cannot be read again."""
 
-LONG_SECONDS = 120.0
-"""Between the two by their own times, where nothing else can be said of their distance."""
+NEAR_LINES = 400
+NEAR_BYTES = 48 << 10
+"""In one log the busy rank speaks at most this far before the first timeout."""
+
+EARLY_SECONDS = 300.0
+"""By the clock: at most this long before the others began to wait."""
+
+TOGETHER = 3
+"""From so many ranks on that say the same, it is not one rank alone."""
 
 _GAVE_UP = frozenset(
-    {"collective_timeout", "peer_wait_timeout", "collective_stalled", "store_timeout", "ranks_missing"}
+    {"collective_timeout", "peer_wait_timeout", "collective_stalled", "store_timeout", "collective_desync"}
 )
 _WORDS = ("Socket Timeout", "wait timeout after", "monitoredBarrier", "Timed out waiting", "barrier", "timed out")
+_STEP = re.compile(r"(?<![\w.])(?:train_|lm )?(?:loss|lr|learning_rate|grad_norm|gnorm)\W{1,6}\d", re.IGNORECASE)
+"""What a line of a training step says, and one of any other work seldom."""
+
+_LABEL = re.compile(r"\s{0,6}\d{1,7}: |\[rank\d{1,7}\]:|\[[\w,]{0,32}\d{1,7}\]<\w{1,8}>:")
+"""Who printed a line, where each line says it. Only steps of the same one say that it went on."""
+
+_STEPS = frozenset({"step_timed", "steps_interval"})
 
 
 class BusyRanks:
-    """The last thing that a rank said it does, near before the first timeout of the others."""
+    """The last thing that a rank said it does, near before the first timeout of the others, and no step in between."""
 
     def __init__(self) -> None:
-        self._last: dict[str, Event] = {}
-        self._ended: dict[str, Event] = {}
-        self._first: Event | None = None
+        self._last: dict[tuple[str, int | None], Event] = {}
+        self._ended: dict[tuple[str, int | None], Event] = {}
+        self._first: dict[str, Event] = {}
         self._reporters: set[int] = set()
         self._missing = ""
-        self._busy: list[Event] = []
-        self._ends: list[Event] = []
 
     def add(self, event: Event) -> None:
         """Take note of what a rank does, and of the first who gave up."""
         source = event.place.source if event.place else ""
-        if event.kind == "rank_busy":
-            if self._first is None:
-                self._last[source] = event
-        elif event.kind == "epoch_ended":
-            if self._first is None:
-                self._ended[source] = event
-        elif event.kind == "step_timed":
-            self._last.pop(source, None)
-            self._ended.pop(source, None)
+        if event.kind in ("rank_busy", "epoch_ended"):
+            if source not in self._first and len(self._last) < RANKS_KEPT:
+                (self._last if event.kind == "rank_busy" else self._ended)[source, rank_of(event)] = event
+        elif event.kind in _STEPS:
+            if source not in self._first:
+                rank = rank_of(event)
+                for said in (self._last, self._ended):
+                    said.pop((source, rank), None)
         elif event.kind in _GAVE_UP or (event.kind == "python_exception" and _waited(event)):
             rank = rank_of(event)
             if rank is not None:
                 self._reporters.add(rank)
             self._missing = self._missing or str(event.fields.get("ranks", ""))
-            if self._first is None:
-                self._first = event
-                self._busy = [one for one in self._last.values() if _near(one, event)]
-                self._ends = [one for one in self._ended.values() if _near(one, event)]
+            self._first.setdefault(source, event)
 
-    def finish(self) -> Iterator[Event]:
+    def finish(self, between: LinesBetween) -> Iterator[Event]:
         """The busy rank, and who came to the end of its data."""
-        for one in self._busy:
-            rank = rank_of(one)
-            named = 0 if rank is None and 0 not in self._reporters else rank
-            fields = {name: one.fields[name] for name in ("what", "item") if name in one.fields}
-            yield found("busy_before_timeout", one, busy=None if named is None else str(named), **fields)
-        if self._ends:
-            ended = {rank for one in self._ends if (rank := rank_of(one)) is not None}
-            yield found("data_ended_before_timeout", self._ends[-1], ended=self._missing or listed(ended) or None)
+        if not self._first:
+            return
+        busy = [one for one in self._last.values() if self._near(one, between)]
+        alike: dict[object, int] = {}
+        for one in busy:
+            alike[one.fields.get("what")] = alike.get(one.fields.get("what"), 0) + 1
+        for one in busy:
+            if alike[one.fields.get("what")] < TOGETHER:
+                rank = rank_of(one)
+                named = 0 if rank is None and 0 not in self._reporters else rank
+                fields = {name: one.fields[name] for name in ("what", "item") if name in one.fields}
+                yield found("busy_before_timeout", one, busy=None if named is None else str(named), **fields)
+        # Steps of others after its end are what a rank without data leaves behind; after that of rank 0 the next epoch began.
+        ends = [one for one in self._ended.values() if self._near(one, between if not rank_of(one) else _nothing)]
+        if ends:
+            ended = {rank for one in ends if (rank := rank_of(one)) is not None}
+            yield found("data_ended_before_timeout", ends[-1], ended=self._missing or listed(ended) or None)
+
+    def _near(self, said: Event, between: LinesBetween) -> bool:
+        """Whether what was said is the last that its rank did before the others gave up."""
+        source = said.place.source if said.place else ""
+        waiting = self._first.get(source) or next(iter(self._first.values()))
+        begun = _waiting_since(waiting)
+        if said.unix is not None and begun is not None and said.unix < begun - EARLY_SECONDS:
+            return False
+        if said.place is None or waiting.place is None or waiting.place.source != source:
+            return True
+        if waiting.order - said.order > NEAR_BYTES:
+            return False
+        first, last = said.place.line, waiting.place.line
+        if first is None or last is None:
+            return True
+        own = _LABEL.match(said.place.text)
+        return last - first <= NEAR_LINES and not any(
+            _STEP.search(line) and (own is None or line.startswith(own[0])) for line in between(source, first, last)
+        )
+
+
+def _nothing(source: str, first: int, last: int) -> Sequence[str]:
+    return ()
 
 
 def _waited(event: Event) -> bool:
     return any(word in str(event.fields.get("text", "")) for word in _WORDS)
 
 
-def _near(busy: Event, event: Event) -> bool:
-    if busy.place is None or event.place is None or busy.place.source != event.place.source:
-        return True
-    return event.order - busy.order <= NEAR_BYTES
+def _waiting_since(event: Event) -> float | None:
+    waited = event.fields.get("elapsed_ms", event.fields.get("timeout_ms"))
+    if event.unix is None or not isinstance(waited, int | float):
+        return None
+    return event.unix - waited / 1000

@@ -23,6 +23,10 @@ class _Waiting:
     size: str
 
 
+GAP_OF_ONE_GROUP = 2_000
+"""Older versions do not say which group a rank waits in. Numbers further apart are hardly of one."""
+
+
 class Collectives:
     """The waiting ranks of each process group: in the same call, in different ones, or one rank elsewhere.
 
@@ -70,6 +74,10 @@ class Collectives:
     def finish(self) -> Iterator[Event]:
         """How the ranks of each group differ."""
         for group, waiting in self._groups.items():
+            numbers = [one.sequence for one in waiting.values() if one.sequence is not None]
+            named = any("group" in one.event.fields for one in waiting.values())
+            if numbers and not named and max(numbers) - min(numbers) > GAP_OF_ONE_GROUP:
+                continue
             yield from self._of_group(waiting, self._enqueued.get(group) or self._enqueued.get("", {}))
 
     def _of_group(self, waiting: dict[int, _Waiting], states: dict[int, tuple[int, Event]]) -> Iterator[Event]:

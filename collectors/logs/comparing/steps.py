@@ -38,6 +38,7 @@ class Steps:
         self._logs: dict[str, _Log] = {}
         self._saves: list[tuple[float, Event]] = []
         self._begun: dict[str, float] = {}
+        self._gpu: tuple[float, Event] | None = None
         self._due: set[str] = set()
         self._rate = 0.0
         self._last_step = 0
@@ -58,6 +59,10 @@ class Steps:
             self._save(event)
         elif event.kind == "profile_row":
             self._row(event)
+        elif event.kind == "gpu_utilization":
+            percent = event.fields.get("percent")
+            if isinstance(percent, int | float) and (self._gpu is None or percent > self._gpu[0]):
+                self._gpu = (float(percent), event)
 
     def finish(self) -> Iterator[Event]:
         """What the lines say in all."""
@@ -66,6 +71,8 @@ class Steps:
         yield from self._of_saves()
         yield from self._of_rows()
         yield from self._of_ranks()
+        if self._gpu is not None:
+            yield found("gpu_use", self._gpu[1], highest=self._gpu[0])
 
     # steps
 

@@ -44,5 +44,6 @@ KINDS: tuple[EventKind, ...] = (
     kind("host", "cpus_present", "The CPUs that a host has", "cpus"),
     kind("host", "cpu_throttled", "A cgroup was held back at its quota", "periods throttled percent"),
     kind("host", "cpu_quota", "The CPUs that a cgroup may use", "quota period cpus"),
+    kind("job", "speed_noted", "Somebody noted what made a job slow, or fast", "about"),
     kind("rank", "gil_wait", "A thread could not get Python's global interpreter lock", "ms seconds"),
 )
