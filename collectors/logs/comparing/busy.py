@@ -56,7 +56,7 @@ class BusyRanks:
                 rank = rank_of(event)
                 for said in (self._last, self._ended):
                     said.pop((source, rank), None)
-        elif event.kind in _GAVE_UP or (event.kind == "python_exception" and _waited(event)):
+        elif event.kind in _GAVE_UP or _waited(event):
             rank = rank_of(event)
             if rank is not None:
                 self._reporters.add(rank)
@@ -99,8 +99,13 @@ class BusyRanks:
             return True
         own = _LABEL.match(said.place.text)
         return last - first <= NEAR_LINES and not any(
-            _STEP.search(line) and (own is None or line.startswith(own[0])) for line in between(source, first, last)
+            _STEP.search(line) and not _of_another(line, own) for line in between(source, first, last)
         )
+
+
+def _of_another(line: str, own: re.Match[str] | None) -> bool:
+    other = _LABEL.match(line)
+    return own is not None and other is not None and own[0] != other[0]
 
 
 def _nothing(source: str, first: int, last: int) -> Sequence[str]:
@@ -108,7 +113,9 @@ def _nothing(source: str, first: int, last: int) -> Sequence[str]:
 
 
 def _waited(event: Event) -> bool:
-    return any(word in str(event.fields.get("text", "")) for word in _WORDS)
+    if event.kind == "peer_connection_closed":  # what the ranks of Horovod say when one of them has finished
+        return event.fields.get("layer") == "horovod"
+    return event.kind == "python_exception" and any(word in str(event.fields.get("text", "")) for word in _WORDS)
 
 
 def _waiting_since(event: Event) -> float | None:

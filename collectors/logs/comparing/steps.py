@@ -59,6 +59,8 @@ class Steps:
             self._save(event)
         elif event.kind == "profile_row":
             self._row(event)
+        elif event.kind == "rank_step":
+            self._own(event, event.fields.get("seconds"))
         elif event.kind == "gpu_utilization":
             percent = event.fields.get("percent")
             if isinstance(percent, int | float) and (self._gpu is None or percent > self._gpu[0]):
@@ -82,17 +84,24 @@ class Steps:
         if event.fields.get("what") in ("input", "comm") and isinstance(percent, int | float):
             timing.shares[str(event.fields["what"])] = percent / 100
         log = self._logs.setdefault(event.place.source if event.place else "", _Log())
-        rank = rank_of(event)
-        own = timing.values.get("compute")
-        if rank is not None and own is not None and (rank in self._ranks or len(self._ranks) < RANKS_KEPT):
-            total, count, _ = self._ranks.get(rank, (0.0, 0, event))
-            self._ranks[rank] = (total + own, count + 1, event)
+        self._own(event, timing.values.get("compute"))
         log.seen += 1
         if log.seen % log.stride == 0:
             log.timings.append((timing, event))
             if len(log.timings) >= KEPT:
                 del log.timings[1::2]
                 log.stride *= 2
+
+    def _own(self, event: Event, seconds: object) -> None:
+        """The time of a rank's own work for a step."""
+        rank = rank_of(event)
+        if (
+            rank is not None
+            and isinstance(seconds, int | float)
+            and (rank in self._ranks or len(self._ranks) < RANKS_KEPT)
+        ):
+            total, count, _ = self._ranks.get(rank, (0.0, 0, event))
+            self._ranks[rank] = (total + seconds, count + 1, event)
 
     def _of_log(self, log: _Log) -> Iterator[Event]:
         shares: dict[str, float] = {}

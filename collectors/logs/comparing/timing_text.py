@@ -63,13 +63,13 @@ class Timing:
             return None
         whole = (step if step >= part else step + part) if step is not None else None
         if whole is None and compute is not None:
-            whole = part + compute
+            whole = compute if what == "comm" and compute >= part else part + compute
         return part / whole if whole else None
 
 
 def read_timing(text: str) -> Timing:
     """What a line says."""
-    timing = Timing()
+    timing, bare = Timing(), False
     found = _STEP.search(text)
     if found:
         timing.step = int(found[1] or found[2])
@@ -92,4 +92,7 @@ def read_timing(text: str) -> Timing:
             timing.values.setdefault(what, value * scale)
         if pair["mean"]:
             timing.means.setdefault(what, float(pair["mean"]) * scale)
+        bare = bare or name == "step"
+    if bare and "compute" in timing.values and "step" in timing.values:
+        timing.values["compute"] += timing.values.pop("step")  # beside forward and backward it is the optimizer's
     return timing

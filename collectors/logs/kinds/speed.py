@@ -31,6 +31,7 @@ KINDS: tuple[EventKind, ...] = (
     kind("rank", "length_unknown", "The data is a stream of which no rank knows the length", "what"),
     kind("rank", "work_skipped", "A rank leaves out a part of the model that holds collectives", "what"),
     kind("rank", "batch_said", "The size of the batch that is in use", "name size"),
+    kind("rank", "rank_step", "How long a step of one rank takes", "rank seconds"),
     kind("rank", "slow_rank_said", "A program names a rank that is slower than the others", "rank ratio seconds"),
     kind("host", "gpu_utilization", "How busy a GPU is", "gpu percent"),
     kind(
