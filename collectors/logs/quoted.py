@@ -29,8 +29,6 @@ def is_quoted(text: bytes, start: int) -> bool:
     before = text[max(0, start - REACH) : start]
     if _MARK.search(before) or (start <= REACH and _SPEAKER.match(before)):
         return True
-    for opened in _NAMED.finditer(before):
-        quote = re.escape(opened[1])
-        if not re.search(rb"(?<!\\)" + quote, before[opened.end() :]):
-            return True
-    return False
+    # A later opening quote of a kind ends the earlier ones of its kind.
+    last = {opened[1]: opened.end() for opened in _NAMED.finditer(before)}
+    return any(not re.search(rb"(?<!\\)" + quote, before[end:]) for quote, end in last.items())

@@ -54,7 +54,7 @@ class HostTable:
             self._begin(content)
             return []
         text = content.strip()
-        if not text:
+        if self.over or not text:
             return []
         if self._PROMPT.fullmatch(content) or self._rows >= ROWS_LIMIT:
             self.over = True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from aidiag.collectors.logs.comparing.found import RANKS_KEPT, found, listed, rank_of
@@ -18,6 +18,9 @@ NEAR_BYTES = 48 << 10
 
 EARLY_SECONDS = 300.0
 """By the clock: at most this long before the others began to wait."""
+
+LOOKED_AT = 32
+"""So many of the last things said are followed up in the log."""
 
 TOGETHER = 3
 """From so many ranks on that say the same, it is not one rank alone."""
@@ -67,7 +70,7 @@ class BusyRanks:
         """The busy rank, and who came to the end of its data."""
         if not self._first:
             return
-        busy = [one for one in self._last.values() if self._near(one, between)]
+        busy = [one for one in _latest(self._last) if self._near(one, between)]
         alike: dict[object, int] = {}
         for one in busy:
             alike[one.fields.get("what")] = alike.get(one.fields.get("what"), 0) + 1
@@ -78,7 +81,7 @@ class BusyRanks:
                 fields = {name: one.fields[name] for name in ("what", "item") if name in one.fields}
                 yield found("busy_before_timeout", one, busy=None if named is None else str(named), **fields)
         # Steps of others after its end are what a rank without data leaves behind; after that of rank 0 the next epoch began.
-        ends = [one for one in self._ended.values() if self._near(one, between if not rank_of(one) else _nothing)]
+        ends = [one for one in _latest(self._ended) if self._near(one, between if not rank_of(one) else _nothing)]
         if ends:
             ended = {rank for one in ends if (rank := rank_of(one)) is not None}
             yield found("data_ended_before_timeout", ends[-1], ended=self._missing or listed(ended) or None)
@@ -110,6 +113,10 @@ def _of_another(line: str, own: re.Match[str] | None) -> bool:
 
 def _nothing(source: str, first: int, last: int) -> Sequence[str]:
     return ()
+
+
+def _latest(said: Mapping[tuple[str, int | None], Event]) -> list[Event]:
+    return sorted(said.values(), key=lambda one: one.order)[-LOOKED_AT:]
 
 
 def _waited(event: Event) -> bool:

@@ -26,7 +26,6 @@ class _Log:
     """The timings of one log."""
 
     timings: list[tuple[Timing, Event]] = field(default_factory=list)
-    apart: dict[str, list[float]] = field(default_factory=dict)
     seen: int = 0
     stride: int = 1
 
@@ -79,18 +78,19 @@ class Steps:
     # steps
 
     def _step(self, event: Event) -> None:
+        log = self._logs.setdefault(event.place.source if event.place else "", _Log())
+        log.seen += 1
+        if log.seen % log.stride:
+            return
         timing = read_timing(event.place.text if event.place else "")
         percent = event.fields.get("percent")
         if event.fields.get("what") in ("input", "comm") and isinstance(percent, int | float):
             timing.shares[str(event.fields["what"])] = percent / 100
-        log = self._logs.setdefault(event.place.source if event.place else "", _Log())
         self._own(event, timing.values.get("compute"))
-        log.seen += 1
-        if log.seen % log.stride == 0:
-            log.timings.append((timing, event))
-            if len(log.timings) >= KEPT:
-                del log.timings[1::2]
-                log.stride *= 2
+        log.timings.append((timing, event))
+        if len(log.timings) >= KEPT:
+            del log.timings[1::2]
+            log.stride *= 2
 
     def _own(self, event: Event, seconds: object) -> None:
         """The time of a rank's own work for a step."""
