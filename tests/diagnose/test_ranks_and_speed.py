@@ -95,6 +95,18 @@ SICK = {
         "\n".join(f"Epoch: [0]  [{step:4d}/1000]  eta: 0:10:00  lr: 0.0001  loss: 4.1 (4.5)  time: 3.5010  data: 2.9011  max mem: 5000" for step in (10, 20, 30, 40)),
         "",
     ),
+    "Paddle's reader is slow": (
+        "util_input_bound",
+        "\n".join(f"[2026/11/30 20:17:36] ppcls INFO: [Train][Epoch 1/100][Iter: {step}/1000]lr: 0.1, loss: 6.9, avg_reader_cost: 1.90100 s, avg_batch_cost: 2.10021 s, ips: 30.4" for step in (10, 20, 30)),
+        "",
+    ),
+    "a monitored barrier names a rank": ("slow_rank_section", "RuntimeError: [Rank 0]: Ranks 3 failed to pass monitoredBarrier in 600000 ms", ""),
+    "datasets map while gloo waits": (
+        "slow_rank_section",
+        ("Map (num_proc=8):  43%|####3     | 430000/1000000 [29:10<36:05, 190.01 examples/s]\n"
+        "[rank1]: RuntimeError: [../third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 1800000ms for recv operation to complete"),
+        "",
+    ),
     "TensorFlow's profiler": ("util_input_bound", "Your program is HIGHLY input-bound because 85.1% of the total step time sampled is waiting for input. Therefore, you should first focus on reducing the input time.", ""),
     "torch's profile is full of waits": (
         "util_host_sync",

@@ -22,7 +22,7 @@ _NAMES = {
         r"(?:.* )?(?:data(?: ?load(?:er|ing)?)?(?: (?:wait|time|fetch|iter|next|load|loading|waiting))*|data ?wait|datatime|data ?load(?:er)?time"
         r"|(?:get|fetch|load|next|loading|fetching)(?: train| next)? ?batch(?: time)?|batch generator|batch load(?:ing)?(?: time)?"
         r"|input (?:wait|time|pipeline)|loader (?:wait|time)|train dataloader next|wait(?:ing)? (?:for|on) (?:data|input|batch|dataloader)"
-        r"|prefetch wait|io time|host input|dataloading)"
+        r"|prefetch wait|reader cost|io time|host input|dataloading)"
     ),
     "comm": re.compile(
         r"(?:.* )?(?:bwd allreduce(?: microstep)?|all ?reduce|comm(?:unication|s)?|all grads sync|grad(?:ient)?s? (?:sync|all ?reduce|reduce|exchange)"
@@ -31,7 +31,7 @@ _NAMES = {
     ),
     "step": re.compile(
         r"(?:.* )?(?:time|step ?time|iter(?:ation)? ?time|batch ?time|time per (?:step|iteration|iter|batch)|time/(?:iter|step)|elapsed time per iteration"
-        r"|total ?time|it time|timing)|step|iter|iteration|batch|total"
+        r"|total ?time|it time|batch cost|timing)|step|iter|iteration|batch|total"
     ),
     "compute": re.compile(
         r"(?:.* )?(?:(?:forward|fwd)(?: ?[+/&]? ?(?:backward|bwd|back))?|backward|bwd|compute|forward compute|backward compute|model|gpu|optim(?:izer)?|train(?: step)?)"
