@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from aidiag import __version__
-from aidiag.collectors.logs import read_log
+from aidiag.collectors.logs import read_lines, read_log
 from aidiag.collectors.logs.attribution import Owner
+from aidiag.collectors.logs.comparing import Comparison
 from aidiag.collectors.logs.processes import Processes
 from aidiag.collectors.observation import Event
 from aidiag.collectors.signal import Registry
@@ -82,10 +83,15 @@ def diagnose_logs(
     gaps: list[Unknown] = []
     latest = 0.0
     nccl = NcclSeen()
+    files = list(files)
+    comparison = Comparison()
     for event in _events(files, gaps, stream, job):
         nccl.add(event)
         window.add(event)
+        comparison.add(event)
         latest = max(latest, window.time_of(event) or 0.0)
+    for event in comparison.finish(_lines_between(files)):
+        window.add(event)
     tracker = Tracker(unix_offset=0.0, language=language, job=job)
     findings = tracker.update(judge(rules, window, latest), latest, final=True)
     links = links_of(rules)
@@ -115,6 +121,19 @@ def _events(files: Iterable[LogFile], gaps: list[Unknown], stream: BinaryIO | No
             yield from read_log(file.path, source=file.name, job=job, owner=file.owner, processes=processes)
         except OSError as problem:
             gaps.append(Unknown(file.name, f"cannot be read: {problem.strerror or problem}", "check its permissions"))
+
+
+def _lines_between(files: Sequence[LogFile]) -> Callable[[str, int, int], Sequence[str]]:
+    """Reads lines of the logs again, by the name of the log; none of those that are gone, compressed or a stream."""
+    paths = {file.name: file.path for file in files if file.path.suffix not in COMPRESSED}
+
+    def between(source: str, first: int, last: int) -> Sequence[str]:
+        try:
+            return [text for _, text in read_lines(paths[source], range(first + 1, last))] if source in paths else ()
+        except OSError:
+            return ()
+
+    return between
 
 
 def _is_regular(path: Path) -> bool:

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from aidiag.collectors.collector import Collector, Context
 from aidiag.collectors.logs.attribution import Owner
+from aidiag.collectors.logs.comparing import COMPARED
 from aidiag.collectors.logs.compiled import Catalogue, load_catalogue
 from aidiag.collectors.logs.files import owner_by_name
 from aidiag.collectors.logs.following import Followed
@@ -62,7 +63,7 @@ class LogsCollector(Collector):
     name: ClassVar[str] = "logs"
     interval_seconds: ClassVar[float] = 1.0
     signals: ClassVar[tuple[Signal, ...]] = SIGNALS
-    events: ClassVar[tuple[EventKind, ...]] = EVENTS
+    events: ClassVar[tuple[EventKind, ...]] = (*EVENTS, *COMPARED)
 
     def __init__(self, context: Context, catalogue: Catalogue | None = None) -> None:
         self._context = context

@@ -18,6 +18,7 @@ from aidiag.collectors.logs.kinds import LAUNCHER_KINDS, OWN_FIELDS, SCOPES
 from aidiag.collectors.logs.lines import decode
 from aidiag.collectors.logs.prefix import Prefix
 from aidiag.collectors.logs.processes import Processes
+from aidiag.collectors.logs.quoted import is_quoted
 from aidiag.collectors.logs.scanner import Hit, Line, Scanner
 from aidiag.collectors.logs.splitter import Block, Splitter
 from aidiag.collectors.logs.stamps import Stamp
@@ -84,7 +85,7 @@ class LogStream:
         block = self.splitter.partial()
         events: list[Event] = []
         for line in self._scanner.scan(block) if block else ():
-            hits = [hit for hit in line.hits if not (hit.wording.message.opens or hit.wording.message.reads)]
+            hits = [hit for hit in _said(line) if not (hit.wording.message.opens or hit.wording.message.reads)]
             fresh = self._fresh(hits)
             self.reported = tuple(_mark(hit) for hit in hits)
             events += [event for hit in fresh for event in self._events_of(line, hit, time)]
@@ -100,7 +101,7 @@ class LogStream:
 
     def _scan(self, block: Block, time: float | None) -> Iterator[Event]:
         for line in self._scanner.scan(block, lambda: bool(self._blocks)):
-            hits = line.hits
+            hits = _said(line)
             if self.reported and line.at == 0:
                 hits = self._fresh(hits)
             if self._blocks or any(hit.wording.message.opens for hit in hits):
@@ -231,6 +232,11 @@ def _subject(kind: str, rank: int | None, host: str, job: str, pci_bus_id: str) 
             return Subject("gpu", pci_bus_id, host=host) if host else None
         case _:
             return subject.job(job) if job else None
+
+
+def _said(line: Line) -> list[Hit]:
+    """What a program said on a line, without what it quotes of a user or a model."""
+    return [hit for hit in line.hits if not is_quoted(line.text, hit.start)]
 
 
 def _mark(hit: Hit) -> str:

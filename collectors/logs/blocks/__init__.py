@@ -17,6 +17,7 @@ from aidiag.collectors.logs.blocks.fabric_service import FabricService
 from aidiag.collectors.logs.blocks.failure_table import FailureTable
 from aidiag.collectors.logs.blocks.gpu_command import GpuCommand
 from aidiag.collectors.logs.blocks.gpu_query import GpuQuery
+from aidiag.collectors.logs.blocks.host_table import HostTable
 from aidiag.collectors.logs.blocks.link_info import LinkInfo
 from aidiag.collectors.logs.blocks.missing_ranks import MissingRanks
 from aidiag.collectors.logs.blocks.nvlink_status import NvlinkStatus
@@ -31,6 +32,7 @@ BLOCKS: Mapping[str, type[TextBlock]] = {
     "answer": Answer,
     "traceback": Traceback,
     "failure_table": FailureTable,
+    "host_table": HostTable,
     "missing_ranks": MissingRanks,
     "gpu_command": GpuCommand,
     "gpu_query": GpuQuery,

@@ -19,6 +19,7 @@ from aidiag.collectors.logs.kinds import (
     memory,
     network,
     progress,
+    speed,
 )
 from aidiag.collectors.logs.kinds.kind import ORIGIN_FIELDS, OWN_FIELDS
 from aidiag.collectors.signal import EventKind
@@ -40,6 +41,7 @@ EVENTS: tuple[EventKind, ...] = (
     *kernel.KINDS,
     *environment.KINDS,
     *command.KINDS,
+    *speed.KINDS,
 )
 
 SCOPES: Mapping[str, SubjectKind] = {kind.name: kind.scope for kind in EVENTS}

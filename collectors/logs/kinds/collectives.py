@@ -27,6 +27,14 @@ KINDS: tuple[EventKind, ...] = (
         "rank_a collective_a rank_b collective_b detail",
     ),
     kind(
+        "rank",
+        "collective_desync",
+        "torch names the ranks that did not come to a collective",
+        "ranks sequence next_sequence",
+    ),
+    kind("rank", "collective_snapshot", "What ranks were in when a collective failed", "ranks operation"),
+    kind("rank", "inputs_uneven_said", "A program says that ranks have different numbers of batches", "detail"),
+    kind(
         "rank", "collective_stalled", "Some ranks did not submit a tensor that others wait for", "seconds ranks tensor"
     ),
     kind(

@@ -23,7 +23,9 @@ KINDS: tuple[EventKind, ...] = (
     kind(
         "rank", "peer_connection_closed", "The other end closed a connection", "layer peer port error peer_local_rank"
     ),
-    kind("rank", "peer_wait_timeout", "Waiting for a peer took too long", "layer operation timeout_ms"),
+    kind(
+        "rank", "peer_wait_timeout", "Waiting for a peer took too long", "layer operation timeout_ms error group_rank"
+    ),
     kind("rank", "system_call_failed", "A call to the operating system failed", "layer call error"),
     kind("rank", "nccl_plugin", "What became of a plugin of NCCL", "name library state error"),
     kind(
