@@ -24,13 +24,14 @@ def diagnose_command(
     from aidiag.diagnose.config import load
     from aidiag.diagnose.post_mortem import diagnose
     from aidiag.diagnose.report.model import encode
+    from aidiag.diagnose.report.progress import Progress
     from aidiag.diagnose.report.ranking import ranking
     from aidiag.diagnose.report.terminal import render
     from aidiag.diagnose.report.words import language
 
     config = load(config_file)
     key = language(lang or config.lang)
-    report = diagnose(paths, config, key, sys.stdin.buffer)
+    report = diagnose(paths, config, key, sys.stdin.buffer, Progress(sys.stderr))
     if form == "json":
         sys.stdout.write(encode(report).decode())
     else:
