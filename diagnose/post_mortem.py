@@ -31,9 +31,10 @@ def diagnose(
     language: str,
     standard_input: BinaryIO,
     progress: Progress | None = None,
+    unseen: Sequence[Unknown] = (),
 ) -> Report:
     """The report on all `paths` together: job folders, incident folders, reports and logs; `-` is standard input.
-    `progress` shows how far the reading of logs has come.
+    `progress` shows how far the reading of logs has come; `unseen` is what is known to be missing.
 
     Raises PathError for a path that is not there or cannot be read at all.
     """
@@ -57,7 +58,7 @@ def diagnose(
 
     reports: list[Report] = []
     files: list[LogFile] = []
-    gaps: list[Unknown] = []
+    gaps: list[Unknown] = list(unseen)
     stream: BinaryIO | None = None
     for text in paths:
         if text == "-":

@@ -55,6 +55,7 @@ SOURCES = (
     "kernel_net",
     "process_ends",
     "launchers",
+    "slurm_records",
     "trainers",
     "host_network",
     "host_rdma",

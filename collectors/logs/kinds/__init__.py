@@ -8,7 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from aidiag.collectors.logs.kinds import collectives, environment, fabric, kernel, launch, memory, network, progress
+from aidiag.collectors.logs.kinds import (
+    collectives,
+    environment,
+    fabric,
+    kernel,
+    launch,
+    memory,
+    network,
+    progress,
+    scheduler,
+)
 from aidiag.collectors.logs.kinds.kind import ORIGIN_FIELDS, OWN_FIELDS
 from aidiag.collectors.signal import EventKind
 from aidiag.collectors.subject import SubjectKind
@@ -27,6 +37,7 @@ EVENTS: tuple[EventKind, ...] = (
     *fabric.KINDS,
     *kernel.KINDS,
     *environment.KINDS,
+    *scheduler.KINDS,
 )
 
 SCOPES: Mapping[str, SubjectKind] = {kind.name: kind.scope for kind in EVENTS}
