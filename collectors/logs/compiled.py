@@ -47,15 +47,22 @@ class Wording:
     order: int
     message: Message
     written: Pattern
-    fields: tuple[pattern.Field, ...]
-    _compiled: list[re.Pattern[bytes]] = field(default_factory=list)
+    _regex: list[re.Pattern[bytes]] = field(default_factory=list)
+    _fields: list[tuple[pattern.Field, ...]] = field(default_factory=list)
 
     @property
     def regex(self) -> re.Pattern[bytes]:
         """The expression, compiled when it is first needed."""
-        if not self._compiled:
-            self._compiled.append(re.compile(self.written.expression.encode()))
-        return self._compiled[0]
+        if not self._regex:
+            self._regex.append(re.compile(self.written.expression.encode()))
+        return self._regex[0]
+
+    @property
+    def fields(self) -> tuple[pattern.Field, ...]:
+        """The fields that are kept, read when they are first needed."""
+        if not self._fields:
+            self._fields.append(pattern.fields(self.written.source))
+        return self._fields[0]
 
 
 class Catalogue:
@@ -71,7 +78,7 @@ class Catalogue:
         announced: dict[bytes, list[Wording]] = {}
         for message in messages:
             for wording in message.patterns:
-                made = Wording(len(self.wordings), message, wording, pattern.fields(wording.source))
+                made = Wording(len(self.wordings), message, wording)
                 self.wordings.append(made)
                 for literal in wording.literals:
                     announced.setdefault(literal.encode(), []).append(made)
