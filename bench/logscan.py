@@ -244,10 +244,10 @@ def memory(size: int) -> None:
     reader.join()
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
-    found = json.loads(out[0])["findings"]
+    named = sorted({finding["cause"] for finding in json.loads(out[0])["findings"]})
     print(
         f"memory: {written / MIB / 1024:.1f} GiB in {time.monotonic() - began:.0f} s, peak {usage.ru_maxrss / 1024:.0f} MiB, "
-        f"{number} faults, named: {', '.join(finding['cause'] for finding in found)}"
+        f"{number} faults, named: {', '.join(named)}"
     )
 
 

@@ -13,7 +13,7 @@ PATIENCE_SECONDS = 1.0
 """Work that is over by then shows nothing."""
 
 REDRAW_SECONDS = 0.1
-BAR_CELLS = 24
+BAR_CELLS = 20
 
 
 class Progress:

@@ -34,7 +34,7 @@ def test_long_work_shows_how_far_it_is_and_leaves_no_trace() -> None:
     clock.now += 2
     bar(50 << 20)
     bar(0)  # within the same tenth of a second
-    assert terminal.getvalue() == "\r\x1b[Kaidiag: reading [######                  ]  25%  100 MiB, 50 MiB/s, 6 s left"
+    assert terminal.getvalue() == "\r\x1b[Kaidiag: reading [#####               ]  25%  100 MiB, 50 MiB/s, 6 s left"
     bar.erase()
     bar.erase()
     assert terminal.getvalue().endswith("left\r\x1b[K")
@@ -74,4 +74,4 @@ def test_a_file_that_grew_is_not_over_the_end(monkeypatch: pytest.MonkeyPatch) -
     bar.expect(1000)
     clock.now += 2
     bar(2000)
-    assert terminal.getvalue() == "\r\x1b[K" + "aidiag: reading [########################] 100%"[:29]
+    assert terminal.getvalue() == "\r\x1b[K" + "aidiag: reading [####################] 100%"[:29]
