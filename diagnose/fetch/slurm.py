@@ -61,8 +61,9 @@ def fetch_job(job: str, out: Path) -> Fetched:
     facts = [*_of_scontrol(texts), *_of_sacct(texts)]
     if not facts:
         reasons = "; ".join(str(error) for error in refused) or "sacct has no record of it"
+        forgot = "it forgets ended jobs without accounting: give the job's log files"
         raise FetchError(
-            f"Slurm knows no job {job}: {reasons}", "it forgets ended jobs without accounting: give the job's log files"
+            f"nothing is known of job {job}: {reasons}", forgot if "Invalid job id" in reasons else _NO_LOGIN
         )
     _nodes(facts, folder, found)
     _logs(job, facts, found)

@@ -74,8 +74,7 @@ def run(
                 process.wait()
             process.stdout.close()
         empty = output.tell() == len(header)
-        complaints.seek(0)
-        said = " ".join(complaints.read(COMPLAINT_LIMIT_BYTES).decode("utf-8", "backslashreplace").split())
+        said = _last_line(complaints)
     if empty and (cut or ended):
         file.unlink()
     if cut == "late" and empty:
@@ -83,8 +82,16 @@ def run(
     if cut:
         return f"the rest was not read: {_CUTS[cut]}"
     if ended:
-        raise ToolError(f"{command[0]}: {one_line(said)[:400] or f'ended with status {ended}'}")
+        raise ToolError(f"{command[0]}: {said.removeprefix(f'{command[0]}: ') or f'ended with status {ended}'}")
     return ""
+
+
+def _last_line(complaints: IO[bytes]) -> str:
+    """What a tool said last: the lines before it tell what it tried."""
+    size = complaints.seek(0, os.SEEK_END)
+    complaints.seek(max(0, size - COMPLAINT_LIMIT_BYTES))
+    lines = complaints.read().decode("utf-8", "backslashreplace").strip().splitlines()
+    return one_line(lines[-1].strip()) if lines else ""
 
 
 _CUTS = {"late": "it took too long", "large": "there is too much of it"}

@@ -116,4 +116,4 @@ def test_a_job_that_was_cancelled(cluster: Mapping[str, str], tmp_path: Path) ->
         command, cwd=tmp_path, env={**cluster, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False
     )
     assert ended.returncode == 3
-    assert "Slurm knows no job 999999" in ended.stderr
+    assert "nothing is known of job 999999" in ended.stderr

@@ -179,7 +179,7 @@ def test_failures_are_one_clear_line(tools: Callable[..., Any], run: Callable[..
     tools(scontrol={"": UNKNOWN}, sacct={"": (0, f"{HEADER}\n", "")})
     status, _, error = run("diagnose", "--slurm", "4711", "--out", "new")
     assert status == 3
-    assert "Slurm knows no job 4711: scontrol: slurm_load_jobs error: Invalid job id specified" in error
+    assert "nothing is known of job 4711: scontrol: slurm_load_jobs error: Invalid job id specified" in error
     for job in ("train", "4711; reboot", "--help", "../4711", ""):
         status, _, error = run("diagnose", f"--slurm={job}", "--out", "other")
         assert status == 3

@@ -42,9 +42,9 @@ def test_a_tool_that_hangs_is_ended_with_all_its_children(tmp_path: Path) -> Non
 
 
 def test_failure_is_told_in_the_words_of_the_tool(tmp_path: Path) -> None:
-    """On one line, without what moves a terminal; what it printed stays."""
+    """Its last line, without what moves a terminal; what it printed stays."""
     with pytest.raises(ToolError, match=r"^sh: no\\x1b luck$"):
-        run(["sh", "-c", "printf 'no\\033\\nluck' >&2; exit 3"], tmp_path / "x")
+        run(["sh", "-c", "printf 'trying\\nsh: no\\033 luck\\n' >&2; exit 3"], tmp_path / "x")
     assert not (tmp_path / "x").exists()
     with pytest.raises(ToolError, match="ended with status 3"):
         run(["sh", "-c", "echo half; exit 3"], tmp_path / "x")
