@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -13,6 +14,7 @@ from aidiag import __version__
 from aidiag.collectors.logs import read_lines, read_log
 from aidiag.collectors.logs.attribution import Owner
 from aidiag.collectors.logs.comparing import Comparison
+from aidiag.collectors.logs.compressed import CompressedError, plain_name
 from aidiag.collectors.logs.processes import Processes
 from aidiag.collectors.observation import Event
 from aidiag.collectors.signal import Registry
@@ -30,7 +32,8 @@ FILES_CAP = 10_000
 DEPTH_CAP = 4
 LEFT_OUT = (".json", ".ndjson", ".record", ".pickle", ".lock", ".pt", ".png")
 """Endings of files in an incident folder that are not text logs."""
-COMPRESSED = {".gz": "gunzip", ".xz": "unxz", ".zst": "unzstd", ".bz2": "bunzip2"}
+ARCHIVES = (".tar", ".tgz", ".txz", ".tbz2", ".zip", ".7z")
+"""Endings of files that hold other files: a line of theirs is a line of nothing that a person can look at."""
 FINDINGS_CAP = 500
 
 
@@ -55,10 +58,19 @@ def files_in(folder: Path) -> list[LogFile]:
         folders[:] = sorted(name for name in folders if not name.startswith(".")) if depth < DEPTH_CAP else []
         for name in sorted(names):
             path = Path(root) / name
-            if name.startswith(".") or name.endswith(LEFT_OUT) or not _is_regular(path):
+            if name.startswith(".") or plain_name(name).endswith(LEFT_OUT) or not _is_regular(path):
                 continue
             found.append(LogFile(path, shown(path.relative_to(folder))))
     return found[:FILES_CAP]
+
+
+def size_bytes(files: Iterable[LogFile]) -> int:
+    """How much there is to read, as the files lie there."""
+    total = 0
+    for file in files:
+        with contextlib.suppress(OSError):
+            total += file.path.stat().st_size
+    return total
 
 
 def shown(path: Path | str) -> str:
@@ -74,8 +86,10 @@ def diagnose_logs(
     language: str,
     stream: BinaryIO | None = None,
     job: str = "",
+    progress: Callable[[int], None] = lambda _: None,
 ) -> Report:
     """The report on log files, and on `stream` where one is given (named `-`). `job` is the job that they are of.
+    `progress` is told how many more bytes were read.
 
     A file that cannot be read is told among what could not be seen; the others are judged.
     """
@@ -85,7 +99,7 @@ def diagnose_logs(
     nccl = NcclSeen()
     files = list(files)
     comparison = Comparison()
-    for event in _events(files, gaps, stream, job):
+    for event in _events(files, gaps, stream, job, progress):
         nccl.add(event)
         window.add(event)
         comparison.add(event)
@@ -109,23 +123,36 @@ def diagnose_logs(
     )
 
 
-def _events(files: Iterable[LogFile], gaps: list[Unknown], stream: BinaryIO | None, job: str) -> Iterator[Event]:
+def _events(
+    files: Iterable[LogFile],
+    gaps: list[Unknown],
+    stream: BinaryIO | None,
+    job: str,
+    progress: Callable[[int], None],
+) -> Iterator[Event]:
     processes = Processes()
     if stream is not None:
-        yield from read_log(stream, source="-", job=job, processes=processes)
+        try:
+            yield from read_log(stream, source="-", job=job, processes=processes, read=progress)
+        except CompressedError as problem:
+            gaps.append(Unknown("-", str(problem.strerror), problem.remedy))
     for file in files:
-        if file.path.suffix in COMPRESSED:
-            gaps.append(Unknown(file.name, "is compressed", f"{COMPRESSED[file.path.suffix]} it first"))
+        if plain_name(file.path.name).endswith(ARCHIVES):
+            gaps.append(Unknown(file.name, "is an archive", "unpack it, and give the folder"))
             continue
         try:
-            yield from read_log(file.path, source=file.name, job=job, owner=file.owner, processes=processes)
+            yield from read_log(
+                file.path, source=file.name, job=job, owner=file.owner, processes=processes, read=progress
+            )
+        except CompressedError as problem:
+            gaps.append(Unknown(file.name, str(problem.strerror), problem.remedy))
         except OSError as problem:
             gaps.append(Unknown(file.name, f"cannot be read: {problem.strerror or problem}", "check its permissions"))
 
 
 def _lines_between(files: Sequence[LogFile]) -> Callable[[str, int, int], Sequence[str]]:
-    """Reads lines of the logs again, by the name of the log; none of those that are gone, compressed or a stream."""
-    paths = {file.name: file.path for file in files if file.path.suffix not in COMPRESSED}
+    """Reads lines of the logs again, by the name of the log; none of those that are gone or a stream."""
+    paths = {file.name: file.path for file in files}
 
     def between(source: str, first: int, last: int) -> Sequence[str]:
         try:

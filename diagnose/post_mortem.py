@@ -10,13 +10,14 @@ from typing import BinaryIO
 from aidiag.collectors import registry
 from aidiag.collectors.bounded import read_bounded
 from aidiag.diagnose.config import Config
-from aidiag.diagnose.incident import LogFile, PathError, diagnose_logs, files_in, shown
+from aidiag.diagnose.incident import LogFile, PathError, diagnose_logs, files_in, shown, size_bytes
 from aidiag.diagnose.job.evidence import with_true_evidence
 from aidiag.diagnose.job.folder import HostFolder, JobFolder
 from aidiag.diagnose.job.gather import gather, is_host_folder
 from aidiag.diagnose.job.records import SUFFIX, record_report
 from aidiag.diagnose.report.merge import merge
 from aidiag.diagnose.report.model import REPORT_LIMIT_BYTES, SCHEMA, Report, ReportError, Unknown, decode
+from aidiag.diagnose.report.progress import Progress
 from aidiag.diagnose.rulebook import load_rulebook
 from aidiag.rules.causes import Links, links_of
 from aidiag.trainer_shim.model import RecordError
@@ -24,8 +25,16 @@ from aidiag.trainer_shim.model import RecordError
 RECORDS_CAP = 4096
 
 
-def diagnose(paths: Sequence[str], config: Config, language: str, standard_input: BinaryIO) -> Report:
+def diagnose(
+    paths: Sequence[str],
+    config: Config,
+    language: str,
+    standard_input: BinaryIO,
+    progress: Progress | None = None,
+    unseen: Sequence[Unknown] = (),
+) -> Report:
     """The report on all `paths` together: job folders, incident folders, reports and logs; `-` is standard input.
+    `progress` shows how far the reading of logs has come; `unseen` is what is known to be missing.
 
     Raises PathError for a path that is not there or cannot be read at all.
     """
@@ -37,11 +46,19 @@ def diagnose(paths: Sequence[str], config: Config, language: str, standard_input
         return links_of(rules())
 
     def judged(logs: Sequence[LogFile], job: str = "", stream: BinaryIO | None = None) -> Report:
-        return diagnose_logs(logs, rules=rules(), registry=known, language=language, stream=stream, job=job)
+        if progress is None:
+            return diagnose_logs(logs, rules=rules(), registry=known, language=language, stream=stream, job=job)
+        progress.expect(None if stream is not None else size_bytes(logs))
+        try:
+            return diagnose_logs(
+                logs, rules=rules(), registry=known, language=language, stream=stream, job=job, progress=progress
+            )
+        finally:
+            progress.erase()
 
     reports: list[Report] = []
     files: list[LogFile] = []
-    gaps: list[Unknown] = []
+    gaps: list[Unknown] = list(unseen)
     stream: BinaryIO | None = None
     for text in paths:
         if text == "-":

@@ -57,6 +57,7 @@ SOURCES = (
     "process_ends",
     "launchers",
     "host_cpu",
+    "slurm_records",
     "trainers",
     "host_network",
     "host_rdma",
@@ -133,7 +134,10 @@ def read_messages(text: str, source: str) -> tuple[Message, ...]:
             raise CatalogueError(f"{source}:{lines['kind']}: no event kind {entry['kind']} in kinds/")
         if entry["id"] in messages:
             raise CatalogueError(f"{place}: {entry['id']} is in line {messages[entry['id']].line} already")
-        adds = dict(pair.split("=", 1) for pair in entry.get("adds", "").split())
+        pairs = [pair.partition("=") for pair in entry.get("adds", "").split()]
+        if not all(sign for _, sign, _ in pairs):
+            raise CatalogueError(f"{source}:{lines['adds']}: adds is written as name=value name=value")
+        adds = {name: value for name, _, value in pairs}
         patterns = []
         for offset, wording in enumerate(entry["pattern"].splitlines()):
             try:

@@ -23,11 +23,21 @@ import msgspec
 from aidiag.collectors.bounded import read_bounded
 from aidiag.collectors.logs import catalogue, pattern
 from aidiag.collectors.logs.catalogue import Message
-from aidiag.collectors.logs.prefilter import HyperscanPrefilter, Prefilter, StdlibPrefilter, hyperscan_module
+from aidiag.collectors.logs.pattern import Pattern
+from aidiag.collectors.logs.prefilter import (
+    HyperscanPrefilter,
+    Prefilter,
+    StdlibPrefilter,
+    hyperscan_module,
+    literal_expression,
+)
 
-FORMAT = 3
+FORMAT = 4
 """To be raised with every change of what a cache file holds or of how expressions are made."""
 CACHE_LIMIT_BYTES = 64 << 20
+
+WEAK_BYTES = 12
+"""Shorter fixed texts are common: of a wording that has no longer one, hyperscan looks for the outline of the whole."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,20 +46,31 @@ class Wording:
 
     order: int
     message: Message
-    expression: str
-    fields: tuple[pattern.Field, ...]
-    _compiled: list[re.Pattern[bytes]] = field(default_factory=list)
+    written: Pattern
+    _regex: list[re.Pattern[bytes]] = field(default_factory=list)
+    _fields: list[tuple[pattern.Field, ...]] = field(default_factory=list)
 
     @property
     def regex(self) -> re.Pattern[bytes]:
         """The expression, compiled when it is first needed."""
-        if not self._compiled:
-            self._compiled.append(re.compile(self.expression.encode()))
-        return self._compiled[0]
+        if not self._regex:
+            self._regex.append(re.compile(self.written.expression.encode()))
+        return self._regex[0]
+
+    @property
+    def fields(self) -> tuple[pattern.Field, ...]:
+        """The fields that are kept, read when they are first needed."""
+        if not self._fields:
+            self._fields.append(pattern.fields(self.written.source))
+        return self._fields[0]
 
 
 class Catalogue:
-    """All messages, the texts that announce them, and a prefilter for these texts."""
+    """All messages, what announces them, and a prefilter for that.
+
+    A wording is announced by a fixed text of its own (`texts`) or, for hyperscan where that is a common one, by its outline.
+    `by_text` has the wordings by the number of what was found: first those of all texts, then those of the outlines.
+    """
 
     def __init__(self, messages: tuple[Message, ...], database: bytes | None = None, hyperscan: bool = True) -> None:
         self.messages = {message.id: message for message in messages}
@@ -57,12 +78,24 @@ class Catalogue:
         announced: dict[bytes, list[Wording]] = {}
         for message in messages:
             for wording in message.patterns:
-                made = Wording(len(self.wordings), message, wording.expression, pattern.fields(wording.source))
+                made = Wording(len(self.wordings), message, wording)
                 self.wordings.append(made)
                 for literal in wording.literals:
                     announced.setdefault(literal.encode(), []).append(made)
+        weak = [
+            one
+            for one in self.wordings
+            if not one.message.repeats and len(min(one.written.literals, key=len)) < WEAK_BYTES
+        ]
+        outlined = {one.order for one in weak}
         self.texts = tuple(announced)
-        self.by_text = tuple(tuple(wordings) for wordings in announced.values())
+        self.by_text = (*map(tuple, announced.values()), *((one,) for one in weak))
+        self._weak = tuple(weak)
+        self._strong = frozenset(
+            text
+            for text, wordings in enumerate(announced.values())
+            if any(one.order not in outlined for one in wordings)
+        )
         self.repeating = frozenset(
             text for text, wordings in enumerate(self.by_text) if all(one.message.repeats for one in wordings)
         )
@@ -72,15 +105,32 @@ class Catalogue:
 
     def prefilter(self) -> Prefilter:
         """A prefilter of one's own: hyperscan's scratch space serves one scan at a time."""
-        for database in [self._database, None] if self._database else [None]:
-            if not self._hyperscan:
-                break
-            # A wheel that loads may still fail on this CPU, and a database may be of another CPU: then go on without.
+        # A wheel that loads may still fail on this CPU, and a database may be of another CPU: then go on without. Where
+        # hyperscan refuses an outline, the texts alone will do.
+        made: HyperscanPrefilter | None = None
+        if self._hyperscan and self._database:
             with contextlib.suppress(Exception):
-                made = HyperscanPrefilter(self.texts, database, self.repeating)
-                self._database = database or made.dump()
-                return made
-        return StdlibPrefilter(self.texts)
+                made = HyperscanPrefilter({}, self.repeating, self._database, self._probe())
+        for expressions in (self._outlined, self._literal):
+            if self._hyperscan and made is None:
+                with contextlib.suppress(Exception):
+                    made = HyperscanPrefilter(expressions(), self.repeating)
+                    self._database = made.dump()
+        return made or StdlibPrefilter(self.texts)
+
+    def _literal(self) -> dict[int, bytes]:
+        """The texts as hyperscan takes them, by the number under which it reports them."""
+        return {number: literal_expression(text) for number, text in enumerate(self.texts)}
+
+    def _outlined(self) -> dict[int, bytes]:
+        """The same with outlines in place of common texts."""
+        texts = {number: one for number, one in self._literal().items() if number in self._strong}
+        outlines = enumerate((pattern.outline(one.written.source).encode() for one in self._weak), len(self.texts))
+        return {**texts, **dict(outlines)}
+
+    def _probe(self) -> bytes:
+        """A text that any database of this catalogue finds."""
+        return self.texts[min(self._strong, default=0)] if self.texts else b""
 
     def database(self) -> bytes | None:
         """The compiled database, None without hyperscan."""

@@ -9,6 +9,7 @@ import stat
 from pathlib import Path
 
 from aidiag.collectors.logs.attribution import Owner
+from aidiag.collectors.logs.compressed import plain_name
 
 
 class RefusedError(OSError):
@@ -58,7 +59,10 @@ _LOCAL_RANK = re.compile(r"local[_-]?rank[-_.]?(\d{1,4})(?![\d])", re.IGNORECASE
 
 
 def owner_by_name(path: Path) -> Owner:
-    """Whose a file is by its name: NCCL_DEBUG_FILE as `aidiag run` sets it, torchrun's log folders, `rank3.log`."""
+    """Whose a file is by its name: NCCL_DEBUG_FILE as `aidiag run` sets it, torchrun's log folders, `rank3.log`; also where
+    it was compressed.
+    """
+    path = path.with_name(plain_name(path.name)) if path.name else path
     if found := _NCCL.fullmatch(path.name):
         return Owner(host=found[1], pid=int(found[2]))
     if found := _ELASTIC.search(str(path)):

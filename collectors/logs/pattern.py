@@ -84,6 +84,13 @@ def expression(source: str) -> str:
     return _render(parts)
 
 
+def outline(source: str) -> str:
+    """A regular expression, for engines without backtracking, of all that the pattern matches and a little more: up to its
+    last fixed text.
+    """
+    return _outline(_trimmed(read(source)))
+
+
 def read(source: str) -> Parts:
     """The parts of a pattern. Raises PatternError."""
     return _Reader(source).all()
@@ -220,3 +227,35 @@ def _openings(rest: Parts, field: Field) -> list[str]:
     # Little fixed text (a blank, a comma) says little: what must follow it counts too.
     follows = tail[:1] and not isinstance(tail[0], Choice) and not (isinstance(tail[0], Field) and tail[0].type.loose)
     return [opening + _render(tail[:1], captures=False) if follows else opening]
+
+
+_REPEAT = re.compile(r"\{(\d+),\d{2,}\}")
+
+
+def _trimmed(parts: Parts) -> Parts:
+    """Parts without what can be longer or shorter at the end: such an engine reports each end that is possible."""
+    while parts and _is_open(parts[-1]):
+        parts = parts[:-1]
+    return parts
+
+
+def _is_open(part: Part) -> bool:
+    return isinstance(part, Blanks) or (isinstance(part, Field) and not part.type.closed)
+
+
+def _outline(parts: Parts) -> str:
+    out: list[str] = []
+    for part in parts:
+        match part:
+            case Literal(text):
+                out.append("".join(f"\\x{byte:02x}" for byte in text.encode()))
+            case Blanks():
+                out.append(r"[ \t]+")
+            case Choice(options):
+                out.append(f"(?:{'|'.join(_outline(option) for option in options)})")
+            case Field(_, _, type_) if type_.loose:
+                out.append(r"[^\n]*")
+            case Field(_, _, type_):
+                unbounded = _REPEAT.sub(lambda found: "*" if found[1] == "0" else "+", type_.expression)
+                out.append(f"(?:{unbounded})")
+    return "".join(out)

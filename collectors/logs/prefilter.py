@@ -1,25 +1,25 @@
-"""Finding fixed texts in blocks of bytes: the first stage of the scanner.
+"""Finding what announces a message in blocks of bytes: the first stage of the scanner.
 
-Two engines give the same answer: hyperscan, at more than a gigabyte a second, and the standard library, at some megabytes,
-where no hyperscan wheel exists or it does not load.
+Two engines do it: hyperscan, at more than a gigabyte a second, and the standard library, at some megabytes,
+where no hyperscan wheel exists or it does not load. What they announce may differ, what the second stage makes of it may not.
 """
 
 from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 Found = tuple[int, int]
-"""Where a text ends in the block, and which text it is."""
+"""Where something ends in the block, and the number of what it is."""
 
 
 class Prefilter(Protocol):
-    """Finds which of a fixed list of texts stand in a block, and where."""
+    """Finds which of a fixed list of things stand in a block, and where."""
 
     def find(self, data: bytes) -> list[Found]:
-        """All occurrences, in the order of their ends; of some texts perhaps only one."""
+        """All occurrences, in the order of their ends; of some perhaps only one."""
 
 
 def hyperscan_module() -> Any | None:
@@ -30,28 +30,38 @@ def hyperscan_module() -> Any | None:
         return None
 
 
-class HyperscanPrefilter:
-    """Hyperscan over whole blocks. `database` is what `dump` gave earlier for the same texts.
+def literal_expression(text: bytes) -> bytes:
+    """The expression of a fixed text, whatever its bytes."""
+    return b"".join(b"\\x%02x" % byte for byte in text)
 
-    Of the texts in `once` it reports one occurrence in each block.
+
+class HyperscanPrefilter:
+    """Hyperscan over whole blocks. `expressions` are reported by their numbers; of those in `once` one occurrence in each
+    block. `database` is what `dump` gave earlier for the same, in which `probe` must be found. Raises hyperscan's errors, ValueError
+    for a database of something else.
     """
 
-    def __init__(self, texts: Sequence[bytes], database: bytes | None = None, once: Collection[int] = ()) -> None:
+    def __init__(
+        self,
+        expressions: Mapping[int, bytes],
+        once: Collection[int] = (),
+        database: bytes | None = None,
+        probe: bytes = b"",
+    ) -> None:
         hyperscan = importlib.import_module("hyperscan")
         if database is None:
             self._database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
             self._database.compile(
-                expressions=list(texts),
-                ids=list(range(len(texts))),
-                elements=len(texts),
-                flags=[hyperscan.HS_FLAG_SINGLEMATCH if text in once else 0 for text in range(len(texts))],
-                literal=True,
+                expressions=list(expressions.values()),
+                ids=list(expressions),
+                elements=len(expressions),
+                flags=[hyperscan.HS_FLAG_SINGLEMATCH if number in once else 0 for number in expressions],
             )
         else:
             self._database = hyperscan.loadb(database, hyperscan.HS_MODE_BLOCK)
             # A loaded database has no scratch space, and scanning without one crashes.
             self._database.scratch = hyperscan.Scratch(self._database)
-            if texts and self.find(texts[0]) == []:
+            if probe and self.find(probe) == []:
                 raise ValueError("the database is of other texts")
 
     def dump(self) -> bytes:
@@ -67,7 +77,7 @@ class HyperscanPrefilter:
             found.append((end, text))
 
         self._database.scan(data, keep)
-        return found
+        return sorted(found)
 
 
 class StdlibPrefilter:

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 from aidiag.collectors.logs.attribution import Owner
 from aidiag.collectors.logs.compiled import Catalogue, load_catalogue
+from aidiag.collectors.logs.compressed import CompressedError, chunks
 from aidiag.collectors.logs.files import open_regular, owner_by_name
 from aidiag.collectors.logs.lines import decode
 from aidiag.collectors.logs.processes import Processes
 from aidiag.collectors.logs.splitter import Block, Splitter
 from aidiag.collectors.logs.stream import LogStream
 from aidiag.collectors.observation import Event
-
-CHUNK_BYTES = 96 << 10
 
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
@@ -33,24 +33,28 @@ def read_log(
     catalogue: Catalogue | None = None,
     reference: float | None = None,
     numbered: bool = True,
+    read: Callable[[int], None] = lambda _: None,
 ) -> Iterator[Event]:
-    """The events of a log, in constant memory. Raises OSError (RefusedError for what is no regular file).
+    """The events of a log, in constant memory. Raises OSError (RefusedError for what is no regular file,
+    CompressedError where compressed data is damaged or ends too early: its events up to there have been given).
 
     `log` is a path or a binary stream (standard input, a pipe, a decompressor). `source` is what evidence calls it: by
-    default the path as it was given, or `-`. Logs of one job that are read one after the other should share `processes`, so that
+    default the path as it was given, or `-`. One that is compressed (gzip, xz, bzip2, zstd) is read as its text. Logs of one job that are read one after the other should share `processes`, so that
     what one tells of a process counts in the next. Events have no `time`; `unix` and the order of the log is all that a
     file knows. `reference` is the time of its end, for times without a year: by default that of its last change. Without
-    `numbered` places have no line, which takes a third less time on a huge log.
+    `numbered` places have no line, which takes a third less time on a huge log. `read` is told as it goes on how many more
+    bytes of the log were read.
     """
     if not isinstance(log, Path):
         yield from _events(
-            log, source or "-", job, owner or Owner(), processes, catalogue, reference or time.time(), numbered
+            log, source or "-", job, owner or Owner(), processes, catalogue, reference or time.time(), numbered, read
         )
         return
     with open(open_regular(log), "rb", buffering=0) as file:
         changed = os.fstat(file.fileno()).st_mtime
         whose = owner or owner_by_name(log)
-        yield from _events(file, source or str(log), job, whose, processes, catalogue, reference or changed, numbered)
+        name = source or str(log)
+        yield from _events(file, name, job, whose, processes, catalogue, reference or changed, numbered, read)
 
 
 def read_lines(path: Path, numbers: Iterable[int]) -> Iterator[tuple[int, str]]:
@@ -72,8 +76,9 @@ def read_lines(path: Path, numbers: Iterable[int]) -> Iterator[tuple[int, str]]:
 
 def _blocks(file: BinaryIO) -> Iterator[Block]:
     splitter = Splitter()
-    for data in _utf8(file):
-        yield from splitter.feed(data)
+    with contextlib.suppress(CompressedError):  # what comes before the damage was read, too
+        for data in _utf8(chunks(file)):
+            yield from splitter.feed(data)
     yield from splitter.finish()
 
 
@@ -86,6 +91,7 @@ def _events(
     catalogue: Catalogue | None,
     reference: float,
     numbered: bool,
+    read: Callable[[int], None],
 ) -> Iterator[Event]:
     stream = LogStream(
         catalogue or load_catalogue(),
@@ -96,21 +102,27 @@ def _events(
         reference=reference,
         splitter=Splitter(line=1 if numbered else None),
     )
-    for data in _utf8(file):
-        yield from stream.feed(data)
+    try:
+        for data in _utf8(chunks(file, read)):
+            yield from stream.feed(data)
+    except CompressedError:
+        yield from stream.finish()
+        raise
     yield from stream.finish()
 
 
-def _utf8(file: BinaryIO) -> Iterator[bytes]:
-    """The bytes of a file; of one that begins with a UTF-16 byte order mark, its text in UTF-8."""
-    data = file.read(CHUNK_BYTES)
-    if not data.startswith(_UTF16):
-        while data:
-            yield data
-            data = file.read(CHUNK_BYTES)
+def _utf8(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """The bytes of a log; of one that begins with a UTF-16 byte order mark, its text in UTF-8."""
+    first = next(pieces, b"")
+    if first in (b"\xff", b"\xfe"):
+        first += next(pieces, b"")
+    if not first.startswith(_UTF16):
+        if first:
+            yield first
+        yield from pieces
         return
     decoder = codecs.getincrementaldecoder("utf-16")("backslashreplace")
-    while data:
+    yield decoder.decode(first).encode("utf-8", "backslashreplace")
+    for data in pieces:
         yield decoder.decode(data).encode("utf-8", "backslashreplace")
-        data = file.read(CHUNK_BYTES)
     yield decoder.decode(b"", final=True).encode("utf-8", "backslashreplace")

@@ -7,6 +7,7 @@ captures, on the lines where one was found, and only those of the messages that 
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
@@ -24,6 +25,9 @@ TEXT_LEAD = 120
 """Of a longer line the quotation starts at most this far before the message."""
 
 MATCHES_PER_WORDING = 16
+
+_NOT_UTF8 = re.compile("[\udc80-\udcff]")
+"""What surrogateescape makes of bytes that are not UTF-8."""
 
 SEEN_LIMIT = 16_384
 """How much is remembered of messages that repeat themselves; beyond it they are told again."""
@@ -67,12 +71,21 @@ class Line:
         return self.offset + (self._visible.raw_position(start) if self._visible else start)
 
     def quote(self, start: int = 0) -> str:
-        """The line as it stands in the source, cut to TEXT_LIMIT characters around `start`, without margins."""
+        """The line as it stands in the source, cut to TEXT_LIMIT characters around `start`, without margins.
+
+        Bytes that are not UTF-8 bound it, so that the text stands in the line however somebody decodes it.
+        """
         raw = self._visible.raw if self._visible else self.text
         nuls = len(raw) - len(raw.lstrip(b"\0"))
-        text = decode(raw[nuls:])
+        at = max(nuls, self.position(start) - self.offset)
+        before = len(raw[nuls:at].decode("utf-8", "surrogateescape"))
+        text = raw[nuls:].decode("utf-8", "surrogateescape")
+        if not raw.isascii() and (strange := [found.start() for found in _NOT_UTF8.finditer(text)]):
+            turn = bisect_right(strange, before)
+            begin = strange[turn - 1] + 1 if turn else 0
+            text = text[begin : strange[turn] if turn < len(strange) else len(text)]
+            before -= begin
         if len(text) > TEXT_LIMIT:
-            before = len(decode(raw[nuls : self.position(start) - self.offset]))
             begin = max(0, min(before - TEXT_LEAD, len(text) - TEXT_LIMIT))
             text = text[begin : begin + TEXT_LIMIT]
         return text.strip("\0 \t")

@@ -19,6 +19,7 @@ from aidiag.collectors.logs.kinds import (
     memory,
     network,
     progress,
+    scheduler,
     speed,
 )
 from aidiag.collectors.logs.kinds.kind import ORIGIN_FIELDS, OWN_FIELDS
@@ -42,6 +43,7 @@ EVENTS: tuple[EventKind, ...] = (
     *environment.KINDS,
     *command.KINDS,
     *speed.KINDS,
+    *scheduler.KINDS,
 )
 
 SCOPES: Mapping[str, SubjectKind] = {kind.name: kind.scope for kind in EVENTS}

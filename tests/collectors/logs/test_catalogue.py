@@ -93,6 +93,7 @@ def test_an_earlier_entry_wins_where_two_overlap(catalogue: Catalogue) -> None:
         (("  near_miss: timed out\n", ""), 1, "has no near_miss"),
         (("component: test", "component: [a]"), 2, "are texts"),
         (("component: test", "component: test\n  repeats: layer"), 7, "must come once"),
+        (("component: test", "component: test\n  adds: layer"), 3, "name=value"),
     ],
 )
 def test_a_mistake_is_refused_with_file_and_line(change: tuple[str, str], place: int, reason: str) -> None:

@@ -39,7 +39,7 @@ def test_the_cached_database_is_scanned_without_compiling(tmp_path: Path, monkey
     load(MESSAGES, tmp_path)
     second = load(MESSAGES, tmp_path)
     assert isinstance(second.prefilter(), HyperscanPrefilter)
-    made = HyperscanPrefilter(second.texts, second.database())
+    made = HyperscanPrefilter({}, database=second.database())
     assert (len(LINE) - 9, second.texts.index(b" out of memory. Tried to allocate ")) in made.find(LINE)
 
 
@@ -63,7 +63,7 @@ def test_a_database_of_another_cpu_is_compiled_afresh(tmp_path: Path) -> None:
     second = load(MESSAGES, tmp_path)
     assert isinstance(second.prefilter(), HyperscanPrefilter)
     assert found(second) == ["cuda-oom"]
-    other = HyperscanPrefilter([b"something else"]).dump()
+    other = HyperscanPrefilter({0: b"something else"}).dump()
     compiled._write(file, compiled._Cached(tuple(first.messages.values()), other))
     assert found(load(MESSAGES, tmp_path)) == ["cuda-oom"]
 
@@ -130,3 +130,34 @@ def test_importing_the_collectors_loads_no_catalogue_and_no_hyperscan() -> None:
         "assert compiled.load_catalogue.cache_info().currsize == 0"
     )
     subprocess.run([sys.executable, "-c", program], check=True, env={**os.environ, "PYTHONPATH": "."})
+
+
+@pytest.mark.usefixtures("needs_hyperscan")
+def test_common_texts_are_looked_for_with_what_belongs_to_them(tmp_path: Path) -> None:
+    """Hyperscan reports a message with a short text where the whole stands, so that frequent words cost nothing."""
+    (tmp_path / "mine.yaml").write_text(
+        "- {id: one, component: test, kind: loader_timeout, severity: info, meaning: A test.,\n"
+        "   pattern: 'epoch <seconds:float> was slow', example: epoch 3 was slow, near_miss: epoch 3}\n"
+    )
+    catalogue = load(tmp_path, None, ["mine"])
+    prefilter = catalogue.prefilter()
+    assert isinstance(prefilter, HyperscanPrefilter)
+    assert prefilter.find(b"epoch 3, was slow, epoch x was slow\nepoch 3\n was slow\n" * 50) == []
+    ((end, number),) = prefilter.find(b"the epoch 3.5 was slow!")
+    assert (end, [one.message.id for one in catalogue.by_text[number]]) == (22, ["one"])
+
+
+@pytest.mark.usefixtures("needs_hyperscan")
+def test_a_catalogue_with_an_outline_that_hyperscan_refuses_is_still_fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then the texts alone announce."""
+    monkeypatch.setattr("aidiag.collectors.logs.pattern.outline", lambda _: "(?<=a)b")
+    made = Catalogue(tuple(load(MESSAGES, None).messages.values()))
+    assert isinstance(made.prefilter(), HyperscanPrefilter)
+    assert found(made) == ["cuda-oom"]
+
+
+@pytest.mark.usefixtures("needs_hyperscan")
+def test_hyperscan_takes_all_outlines() -> None:
+    """A new type of field must not be one that it refuses."""
+    catalogue = load(MESSAGES, None)
+    HyperscanPrefilter(catalogue._outlined(), catalogue.repeating)

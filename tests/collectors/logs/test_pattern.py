@@ -3,6 +3,7 @@ import re
 import pytest
 
 from aidiag.collectors.logs import pattern
+from aidiag.collectors.logs.catalogue import Message, read_catalogue
 from aidiag.collectors.logs.fieldtypes import size_bytes
 from aidiag.collectors.logs.pattern import PatternError
 
@@ -118,3 +119,14 @@ def test_a_pattern_that_cannot_work_is_refused_with_the_reason(source: str, reas
 def test_sizes_are_in_bytes(text: str, expected: int) -> None:
     """The units of torch (KiB, MiB, GiB) and of the kernel (kB) are all powers of 1024."""
     assert size_bytes(text) == expected
+
+
+@pytest.mark.parametrize("message", [pytest.param(one, id=one.id) for one in read_catalogue()])
+def test_an_outline_takes_what_its_pattern_takes(message: Message) -> None:
+    """And more perhaps, but never less; and it has an end that cannot be drawn out."""
+    for written in message.patterns:
+        outline = re.compile(pattern.outline(written.source).encode())
+        assert not outline.fullmatch(b"")
+        for line in message.examples:
+            found = re.search(written.expression.encode(), line.encode())
+            assert found is None or outline.search(line.encode(), found.start(), found.end()), written.source

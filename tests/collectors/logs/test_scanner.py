@@ -119,6 +119,19 @@ def test_a_message_beyond_the_cap_of_a_line_is_not_seen(read: Callable[..., list
     assert OOM in event.place.text
 
 
+@pytest.mark.parametrize("errors", ["strict", "replace", "ignore", "backslashreplace", "surrogateescape"])
+def test_evidence_stands_in_its_line_however_that_is_decoded(read: Callable[..., list[Event]], errors: str) -> None:
+    """Bytes that are not UTF-8 (a log in Latin-1, a character that was torn) bound the quotation."""
+    data = b"first\nf\xfcr \xff " + OOM.encode() + b" \xe2\x96 caf\xe9 \xc3\xa9\n" + f"é {OOM} é\n".encode()
+    (torn, whole) = read(data)
+    assert torn.place is not None
+    assert whole.place is not None
+    assert torn.place.text.strip() == OOM
+    assert whole.place.text == f"é {OOM} é"
+    lines = [line.decode("utf-8", errors) for line in data.split(b"\n")] if errors != "strict" else [OOM] * 3
+    assert torn.place.text in lines[1]
+
+
 def test_rows_of_a_utf16_file_without_mark_are_still_matched(read: Callable[..., list[Event]]) -> None:
     """NULs between ASCII letters are invisible."""
     (event,) = read(f"{OOM}\n".encode("utf-16-le"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 from pathlib import Path
@@ -44,6 +45,7 @@ def no_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def write(name: str, content: str | bytes) -> str:
     """A file in the working directory."""
     path = Path(name)
+    path.parent.mkdir(exist_ok=True)
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     return name
 
@@ -216,14 +218,25 @@ def test_no_raw_control_characters_anywhere(capsys: pytest.CaptureFixture[str]) 
     assert "\x1b" not in capsys.readouterr().err
 
 
-def test_compressed_log_is_told_as_a_gap(capsys: pytest.CaptureFixture[str]) -> None:
-    """What is not read is said, with what to do."""
-    write("old.log.gz", b"\x1f\x8b")
+def test_what_is_left_of_a_compressed_log_is_judged(capsys: pytest.CaptureFixture[str]) -> None:
+    """What cannot be read of it is said, with what to do, and an archive is no log; nothing is drawn on what is no
+    terminal.
+    """
+    whole = gzip.compress(f"first\n{OOM}\n".encode())
+    write("in/a.log.gz", whole)
+    write("in/b.log.gz", whole[:15])
+    write("in/c.tar.gz", whole)
+    write("in/d.json.gz", whole)
 
-    assert 0 == run("diagnose", "--format", "json", "old.log.gz")
-    assert [("old.log.gz", "gunzip it first")] == [
-        (gap["what"], gap["remedy"]) for gap in json.loads(capsys.readouterr().out)["unknown"]
-    ]
+    assert 0 == run("diagnose", "--format", "json", "in")
+    printed = capsys.readouterr()
+    report = json.loads(printed.out)
+    assert [("a.log.gz", 2)] == [(one["source"], one["line"]) for one in report["findings"][0]["evidence"]]
+    gaps = {gap["what"]: (gap["reason"], gap["remedy"]) for gap in report["unknown"]}
+    assert {"b.log.gz", "c.tar.gz"} == set(gaps)
+    assert "cut short" in gaps["b.log.gz"][0]
+    assert "unpack it" in gaps["c.tar.gz"][1]
+    assert "" == printed.err
 
 
 @pytest.mark.parametrize("content", [b"", b"\0" * 5000, b"aidiag", os.urandom(4096)])
