@@ -33,13 +33,26 @@ _OTHER_PROCESS = re.compile(r"Process (\d{1,10}) has (\d{1,15}(?:\.\d{1,6})? ?[A
 
 @dataclass(slots=True, eq=False)
 class _Open:
-    """A block that is being read: whose it is, and how many lines went by since it began."""
+    """A block that is being read: whose it is, and how many lines went by since it began.
+
+    A logger puts its label on the first line of what it prints only; `adopted` is True where the lines that follow have less.
+    """
 
     message: Message
     block: TextBlock
     labels: tuple[object, ...]
     origin: Origin
     lines: int = 0
+    adopted: bool = False
+
+    def goes_on_in(self, labels: tuple[object, ...], content: str) -> bool:
+        """Whether a line belongs to it, by its labels; of the line right after the first one some may be missing."""
+        if self.labels == labels:
+            return True
+        self.adopted = self.lines == 1 and content.startswith("  ") and _fewer(labels, self.labels)
+        if self.adopted:
+            self.labels = labels
+        return self.adopted
 
 
 class LogStream:
@@ -180,6 +193,8 @@ class LogStream:
         for one in same:
             self._blocks.remove(one)
             yield from self._outcomes(one, one.block.close(), time)
+        # What follows without a label may be of either now.
+        self._blocks = [one for one in self._blocks if not (one.adopted and _fewer(one.labels, labels))]
         block = block_type(hit.fields, bool(same))
         block.take(line, start, decode(line.text[start:]).rstrip())
         self._blocks.append(_Open(message, block, labels, self._attribution.origin(line, hit.start)))
@@ -189,8 +204,8 @@ class LogStream:
             return
         labels, start = self._attribution.labels(line)
         opened.lines += 1
-        if opened.labels == labels:
-            content = decode(line.text[start:]).rstrip()
+        content = decode(line.text[start:]).rstrip()
+        if opened.goes_on_in(labels, content):
             yield from self._outcomes(opened, opened.block.take(line, start, content), time)
         if opened.block.over or opened.lines > BLOCK_LINES:
             self._blocks.remove(opened)
@@ -220,6 +235,11 @@ def _subject(kind: str, rank: int | None, host: str, job: str, pci_bus_id: str) 
             return Subject("gpu", pci_bus_id, host=host) if host else None
         case _:
             return subject.job(job) if job else None
+
+
+def _fewer(labels: tuple[object, ...], than: tuple[object, ...]) -> bool:
+    """Whether labels say nothing else than others, and less."""
+    return labels != than and all(one in (None, "", other) for one, other in zip(labels, than, strict=True))
 
 
 def _mark(hit: Hit) -> str:
