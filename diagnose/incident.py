@@ -15,6 +15,7 @@ from aidiag.collectors.logs.attribution import Owner
 from aidiag.collectors.logs.processes import Processes
 from aidiag.collectors.observation import Event
 from aidiag.collectors.signal import Registry
+from aidiag.diagnose.own_values import OwnValues
 from aidiag.diagnose.report.cut import within
 from aidiag.diagnose.report.left_out import left_out, told
 from aidiag.diagnose.report.model import Report, Unknown
@@ -80,11 +81,13 @@ def diagnose_logs(
     window = Window(registry, event_horizon_seconds=None, unix_offset=0.0)
     gaps: list[Unknown] = []
     latest = 0.0
+    own = OwnValues()
     for event in _events(files, gaps, stream, job):
         window.add(event)
+        own.see(event)
         latest = max(latest, window.time_of(event) or 0.0)
     tracker = Tracker(unix_offset=0.0, language=language, job=job)
-    findings = tracker.update(judge(rules, window, latest), latest, final=True)
+    findings = [own.fill(one) for one in tracker.update(judge(rules, window, latest), latest, final=True)]
     links = links_of(rules)
     roots, consequences = within(FINDINGS_CAP, *arrange(findings, links))
     gaps += told(left_out(window))

@@ -21,12 +21,15 @@ def diagnose_command(
     paths: tuple[str, ...], form: str, exit_code: bool, why: bool, lang: str, config_file: Path | None
 ) -> int:
     """Say what went wrong in a job folder, an incident folder or a log; `-` reads standard input."""
+    from aidiag.collectors import registry
     from aidiag.diagnose.config import load
     from aidiag.diagnose.post_mortem import diagnose
     from aidiag.diagnose.report.model import encode
     from aidiag.diagnose.report.ranking import ranking
     from aidiag.diagnose.report.terminal import render
     from aidiag.diagnose.report.words import language
+    from aidiag.diagnose.rulebook import load_rulebook
+    from aidiag.rules.causes import links_of
 
     config = load(config_file)
     key = language(lang or config.lang)
@@ -36,7 +39,8 @@ def diagnose_command(
     else:
         render(report, sys.stdout, lang=key)
         if why:
-            sys.stdout.writelines(f"{line}\n" for line in ranking(report))
+            links = links_of(load_rulebook(registry(), config).rules)
+            sys.stdout.writelines(f"{line}\n" for line in ranking(report, links, key))
     if not exit_code:
         return 0
     return max((SEVERITY_STATUS[finding.severity] for finding in report.findings), default=0)
