@@ -15,6 +15,7 @@ from aidiag.collectors.logs.attribution import Owner
 from aidiag.collectors.logs.processes import Processes
 from aidiag.collectors.observation import Event
 from aidiag.collectors.signal import Registry
+from aidiag.diagnose.clocks import Clocks, corrected, differing
 from aidiag.diagnose.own_values import OwnValues
 from aidiag.diagnose.report.cut import within
 from aidiag.diagnose.report.left_out import left_out, told
@@ -81,16 +82,19 @@ def diagnose_logs(
     window = Window(registry, event_horizon_seconds=None, unix_offset=0.0)
     gaps: list[Unknown] = []
     latest = 0.0
-    own = OwnValues()
+    own, clocks = OwnValues(), Clocks()
     for event in _events(files, gaps, stream, job):
         window.add(event)
         own.see(event)
+        clocks.see(event)
         latest = max(latest, window.time_of(event) or 0.0)
     tracker = Tracker(unix_offset=0.0, language=language, job=job)
     findings = [own.fill(one) for one in tracker.update(judge(rules, window, latest), latest, final=True)]
+    findings = corrected(findings, clocks.ahead())
     links = links_of(rules)
     roots, consequences = within(FINDINGS_CAP, *arrange(findings, links))
     gaps += told(left_out(window))
+    gaps += differing(clocks)
     if cut := len(findings) - len(roots) - len(consequences):
         gaps.append(Unknown("findings", f"{cut} further ones are left out", "diagnose fewer logs"))
     gaps += questions(roots, links, language)
