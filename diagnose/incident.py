@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -16,6 +16,7 @@ from aidiag.collectors.logs.processes import Processes
 from aidiag.collectors.observation import Event
 from aidiag.collectors.signal import Registry
 from aidiag.diagnose.clocks import Clocks, corrected, differing
+from aidiag.diagnose.failed_worker import FailedWorkers
 from aidiag.diagnose.own_values import OwnValues
 from aidiag.diagnose.report.cut import within
 from aidiag.diagnose.report.left_out import left_out, told
@@ -23,6 +24,7 @@ from aidiag.diagnose.report.model import Report, Unknown
 from aidiag.diagnose.report.questions import questions
 from aidiag.rules.causes import arrange, links_of
 from aidiag.rules.engine import Tracker, judge
+from aidiag.rules.finding import Finding
 from aidiag.rules.model import Rule
 from aidiag.rules.window import Window
 
@@ -82,15 +84,17 @@ def diagnose_logs(
     window = Window(registry, event_horizon_seconds=None, unix_offset=0.0)
     gaps: list[Unknown] = []
     latest = 0.0
-    own, clocks = OwnValues(), Clocks()
+    own, clocks, workers = OwnValues(), Clocks(), FailedWorkers()
     for event in _events(files, gaps, stream, job):
         window.add(event)
         own.see(event)
         clocks.see(event)
+        workers.see(event)
         latest = max(latest, window.time_of(event) or 0.0)
     tracker = Tracker(unix_offset=0.0, language=language, job=job)
     findings = [own.fill(one) for one in tracker.update(judge(rules, window, latest), latest, final=True)]
     findings = corrected(findings, clocks.ahead())
+    findings = [_quoting_lines(one) for one in workers.attribute(findings, {rule.id: rule for rule in rules}, language)]
     links = links_of(rules)
     roots, consequences = within(FINDINGS_CAP, *arrange(findings, links))
     gaps += told(left_out(window))
@@ -101,6 +105,12 @@ def diagnose_logs(
     return Report(
         version=__version__, findings=tuple(roots), consequences=tuple(consequences), unknown=tuple(gaps)
     )  # fmt: skip
+
+
+def _quoting_lines(finding: Finding) -> Finding:
+    """A finding with the evidence that stands in the logs; where there is such, what else was concluded is left to `why`."""
+    lines = tuple(item for item in finding.evidence if item.line is not None)
+    return replace(finding, evidence=lines) if lines else finding
 
 
 def _events(files: Iterable[LogFile], gaps: list[Unknown], stream: BinaryIO | None, job: str) -> Iterator[Event]:

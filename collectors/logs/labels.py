@@ -35,7 +35,7 @@ LABEL = re.compile(
     rb"|(?:\[(?i:global[ _-]?)?(?i:rank)[ _:=#-]{0,2}(?P<said_rank>\d{1,7})\]:?|\((?i:rank)[ :=#]{0,2}(?P<said_rank__round>\d{1,7})\):?"
     rb"|(?i:rank)[ _=#]?(?P<said_rank__open>\d{1,7})(?:[ ]?:|[ ][-|]))(?:[ ]|(?=\[))"  # what people write themselves
     rb"|\[[A-Za-z_]{1,32}(?P<local_rank>\d{1,4})\]:[ ]?"  # torchrun --tee: [default0]:
-    rb"|\((?:Worker(?P<parallel__vllm>(?:_[A-Z]{2,4}\d{1,4}){1,6})|[\w.:<>-]{1,64})? ?pid=(?P<actor_pid>\d{1,10})"
+    rb"|\((?:Worker(?P<parallel__vllm>(?:_[A-Z]{2,4}\d{1,4}){1,6})|[\w.:<>-]{1,64})?(?: rank=(?P<rank__vllm>\d{1,7}))? ?pid=(?P<actor_pid>\d{1,10})"
     rb"(?:, ip=(?P<actor_host>[0-9A-Za-z.:-]{2,64}))?\)[ ]?"  # Ray, vLLM
     rb"|\[pod/(?P<pod>[\w.-]{1,253})(?:/[\w.-]{1,63})?\][ ]?"  # kubectl logs --prefix
     rb"|(?P<host>" + _HOST + rb"):(?P<pid>\d{1,10}):\d{1,10} \[(?P<device>-?\d{1,10})\][ ]"
@@ -73,7 +73,7 @@ LEAD = re.compile(
     rb"|[A-Za-z_][\w.]{0,62}[A-Za-z_] [-|] |[\w./-]{1,200}\.(?:py|cc|cpp|cu|h):\d{1,6}(?: -|\])[ ]"
     rb"|[A-Za-z_][\w.]{0,120}:[A-Za-z_<>]{1,60}:\d{1,6} - "
     rb"|[A-Za-z_]{2,64}:[ ]?|NET/\w{1,16} ?: |Net : |ncclComm\w{1,40} "
-    rb"|what\(\):[ ]{1,4}|[-|:][ ]|(?:\^C){1,4}|E {3}|/[\w./-]{1,200}: "
+    rb"|what\(\):[ ]{1,4}|[-|:][ ]|(?:\^C){1,4}|E {3}|Node\[\d{1,6}\] |\d\d-\d\d \d\d:\d\d:\d\d |/[\w./-]{1,200}: "
     # Sentences that lead up to a message
     rb"|NCCL error: |\(\w{1,32}\) |Capture cuda graph failed: |Gloo connectFullMesh failed with |For debugging consider passing "
     rb"|(?:NCCL|Process group) watchdog thread terminated with exception: "
@@ -84,7 +84,7 @@ LEAD = re.compile(
     rb"|(?:Net : )?[A-Z][a-z]{2,20}(?: [a-z]{1,20}){1,4} failed : |(?:[A-Za-z_]\w{0,63}\.){1,8}\Z|[A-Z] [\w./-]{1,200}:\d{1,6}\] "
     rb"|\w{3,60} hit an exception: |(?:Uncaught|Unhandled) exception: |ran out of memory with exception: |\[enforce fail at [\w./-]{1,200}:\d{1,6}\] [^:\[\]]{1,120}\. "
     rb"|\w{1,40} failed on SocketImpl\([^()]{1,300}\): "
-    rb"|[\w./-]{1,200}\.cuh?:\d{1,6}: (?:void )?[\w:]{1,120}(?:[(<][^\[\]]{0,600})?\Z"
+    rb"|[\w./-]{1,200}\.cuh?:\d{1,6}: (?:void )?[\w:]{1,120}(?:[(<][^\[\]]{0,600})?\Z|[\w./-]{1,200}\.cuh?:\d{1,6}\Z"
 )  # fmt: skip
 """What stands between the labels and the message without naming anybody. No piece ends in a number and a colon, so that the
 label of another task, glued to a word, does not pass for one."""

@@ -66,7 +66,7 @@ _STAGES = {
     "rank": 3,
     "said_rank": 3,
     **dict.fromkeys(("pid", "c10", "glog_pid"), 4),
-    **dict.fromkeys(("pid__mpi", "parallel__vllm"), 1),
+    **dict.fromkeys(("pid__mpi", "parallel__vllm", "rank__vllm"), 1),
     "glog_pid__composer": 3,
 }
 _STAMPS = ("iso", "iso_boxed", "day", "us", "glog", "glog_bare", "syslog", "ctime", "epoch")

@@ -39,6 +39,7 @@ def ranks(events: list[Event], kind: str = "cuda_out_of_memory") -> list[int | N
         ("[2025-02-23 11:40:08 DP1 TP3] ", {"rank": None}),
         ("[2025-02-23 11:40:08 PP1 TP3] ", {"rank": None}),
         ("(Worker_TP3 pid=77) ERROR 04-29 10:04:15 [multiproc_executor.py:772] ", {"rank": 3, "pid": 77}),  # vLLM
+        ("(VllmWorker rank=2 pid=77) ERROR 04-29 10:04:15 [multiproc_executor.py:772] ", {"rank": 2, "pid": 77}),
         ("(Worker_DP1_TP1_EP3 pid=77) ", {"rank": 3}),
         ("(Worker_PP1_TP1 pid=77) ", {"rank": None, "pid": 77}),
         ("(VllmWorkerProcess pid=5) ERROR 08-02 08:50:03 worker_base.py:382] ", {"rank": None, "pid": 5}),
