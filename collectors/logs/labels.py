@@ -89,6 +89,11 @@ LEAD = re.compile(
 """What stands between the labels and the message without naming anybody. No piece ends in a number and a colon, so that the
 label of another task, glued to a word, does not pass for one."""
 
+BAR = re.compile(
+    rb"[^\r\n|]{0,120}?\d{1,3}%\|[^|\r\n]{0,300}\|[ ]{0,8}[\d.,]{1,12}[kMGT]?/[\d.,?]{1,12}[kMGT]?[ ]{1,2}\[[^\[\]\r\n]{0,160}\][ ]?"
+)
+"""A progress bar of tqdm. It waits at the end of its line to be drawn again, so that what is printed next follows it."""
+
 _PARALLEL = re.compile(r"([A-Z]+(?:_[A-Z]+)*)(\d+)")
 _ORDINAL = re.compile(r"(?:\d+|(?<=[-._])[a-z])$")
 

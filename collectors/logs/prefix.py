@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from aidiag.collectors.logs.labels import LABEL, LEAD, Bare, bare_label, parallel_rank
+from aidiag.collectors.logs.labels import BAR, LABEL, LEAD, Bare, bare_label, parallel_rank
 from aidiag.collectors.logs.stamps import Stamp
 
 RANK_LIMIT = 1 << 20
@@ -89,6 +89,8 @@ def _read_prefix(text: bytes) -> Prefix:
             at = lead.end()
             if lead["group_rank"] is not None:
                 prefix._set("group_rank", int(lead["group_rank"]))
+        if at == start and prefix.stage <= _STAGES["local_rank"] and (bar := BAR.match(text, at)):
+            at = bar.end()  # no program's label before it, which would be that of the bar alone
         if at == start:
             prefix.whole = False
             break

@@ -157,6 +157,24 @@ def test_a_label_says_the_rank_where_the_whole_prefix_parses(read: Read, line: s
     assert ranks(read(line + "\n")) == [expected]
 
 
+BAR = "Epoch 3:  50%|#####     | 10/20 [00:10<00:10,  1.00s/it, loss=0.5]"
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (f"{BAR}[rank3]: {ERROR}", 3),
+        (f"[1,4]<stderr>:{BAR}{ERROR}", 4),
+        (f"{BAR}{ERROR}", None),
+        (f"[rank3]: {BAR}{ERROR}", None),
+        (f"{BAR[:40]}[rank3]: {ERROR}", None),
+    ],
+)
+def test_what_follows_a_progress_bar_is_not_that_of_the_bar(read: Read, line: str, expected: int | None) -> None:
+    """A bar has no line end of its own: the label after it counts, or that of a launcher before it, and no other one."""
+    assert ranks(read(line + "\n")) == [expected]
+
+
 def test_srun_labels_count_where_the_lines_around_have_them(read: Read) -> None:
     """`3: ` is a task's label in the output of `srun --label`, and a number elsewhere."""
     labelled = "".join(f"{n}: step {n}\n" for n in range(8))
@@ -285,6 +303,7 @@ LINES = [
     (f"[2025-02-23 11:40:08 TP14] Capture cuda graph failed: {ERROR}", 14),
     (f"(Worker_TP15 pid=77) ERROR 04-29 10:04:15 [multiproc_executor.py:772] {ERROR}", 15),
     (f"[1,mpirank:16,algo-1]<stderr>:{ERROR}", 16),
+    (BAR, -1),
 ]  # fmt: skip
 KNOWN = (
     "node-a:10:11 [0] NCCL INFO comm 0x1 rank 0 nranks 2 cudaDev 0 busId 1000 commId 0x5 - Init COMPLETE\n"
