@@ -6,7 +6,7 @@ each how it ended. Where exactly one was not stopped by the launcher, what ended
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from aidiag.collectors.observation import Event
@@ -40,26 +40,72 @@ class _Ended:
 
 
 class FailedWorkers:
-    """What launchers tell of the ends of workers."""
+    """What launchers tell of the ends of workers. `job` completes the subjects."""
 
-    def __init__(self) -> None:
+    def __init__(self, job: str = "") -> None:
+        self._job = job
         self._ended: set[_Ended] = set()
         self._hosts: set[str] = set()
         self._several_hosts = False
+        self._held: list[Event] = []
+        self._of_pid: dict[tuple[object, int], int] = {}
+        self._of_local: dict[int, set[int]] = {}
 
-    def see(self, event: Event) -> None:
+    def follow(self, events: Iterable[Event]) -> Iterator[Event]:
+        """The events. torchrun first tells the local rank of a worker that failed and then, in its table, the rank: the
+        former come when that is known, at the latest in the end.
+        """
+        for event in events:
+            self._see(event)
+            if event.kind == "worker_failed" and _rank_of(event) is None and len(self._held) < KEPT:
+                self._held.append(event)
+            else:
+                yield event
+        for event in self._held:
+            number = self._told(event)
+            named = event
+            if number is not None:
+                whose = rank(number, host=str(event.fields.get("host") or ""), job=self._job)
+                named = replace(event, subject=whose, fields={**event.fields, "rank": number})
+            self._end(named)
+            yield named
+
+    def _see(self, event: Event) -> None:
         """Take note of an end, and of what shows that there is more than one host."""
         number, local = _rank_of(event), event.fields.get("local_rank")
         host = str(event.fields.get("host") or "")
         if host and host not in ("localhost", "127.0.0.1") and len(self._hosts) < 2:
             self._hosts.add(host)
-        if number is not None and (number >= _LOCAL_RANKS or (isinstance(local, int) and local != number)):
+        if _says_several(event):
             self._several_hosts = True
-        if event.kind == "worker_failed" and len(self._ended) < KEPT:
-            code = _code_of(event)
-            if code is not None and code not in STOPPED:
-                own = local if isinstance(local, int) else None
-                self._ended.add(_Ended(code, number, own, event.fields.get("first") is True))
+        if number is None:
+            return
+        if number >= _LOCAL_RANKS or (isinstance(local, int) and local != number):
+            self._several_hosts = True
+        if event.kind == "worker_failed" and isinstance(local, int) and len(self._of_pid) < KEPT:
+            self._of_pid[event.fields.get("pid"), local] = number
+            self._of_local.setdefault(local, set()).add(number)
+        self._end(event)
+
+    def _end(self, event: Event) -> None:
+        code, local = _code_of(event), event.fields.get("local_rank")
+        if event.kind == "worker_failed" and code is not None and code not in STOPPED and len(self._ended) < KEPT:
+            own = local if isinstance(local, int) else None
+            self._ended.add(_Ended(code, _rank_of(event), own, event.fields.get("first") is True))
+
+    def _told(self, event: Event) -> int | None:
+        """The rank of a worker of which only the local rank was told, None where that is not known."""
+        local = event.fields.get("local_rank")
+        if not isinstance(local, int):
+            return None
+        known = self._of_pid.get((event.fields.get("pid"), local))
+        if known is not None:
+            return known
+        others = self._of_local.get(local, set())
+        if len(others) == 1 and len(self._hosts) <= 1:
+            return next(iter(others))
+        # With one host the rank is that within it.
+        return None if others or self._several_hosts or len(self._hosts) > 1 else local
 
     def attribute(self, findings: Sequence[Finding], rules: Mapping[str, Rule], language: str) -> list[Finding]:
         """The findings, with the rank of the failed worker where a rank is to blame and nothing said which one."""
@@ -87,15 +133,19 @@ class FailedWorkers:
         """The rank of the only worker that was killed, or that ended by itself; None where there are several or none."""
         ended = [one for one in self._ended if (one.code in KILLED) == killed]
         ended = [one for one in ended if one.first] or ended
-        named = {one.rank for one in ended if one.rank is not None}
-        if named:
-            local = {one.local_rank for one in ended if one.rank is not None}
-            unnamed = {one.local_rank for one in ended if one.rank is None} - local
-            return named.pop() if len(named) == 1 and not unnamed else None
-        places = {one.local_rank for one in ended}
-        if len(places) != 1 or self._several_hosts or len(self._hosts) > 1:
-            return None
-        return places.pop()  # with one host the rank is that within it
+        named = {one.rank for one in ended}
+        return named.pop() if len(named) == 1 else None
+
+
+def _says_several(event: Event) -> bool:
+    """Whether an event says that the job has several hosts, or that this is not its first one."""
+    nodes, ranks = event.fields.get("nodes"), event.fields.get("comm_ranks")
+    if (isinstance(nodes, int) and nodes > 1) or (isinstance(ranks, int) and ranks > _LOCAL_RANKS):
+        return True
+    name, value = str(event.fields.get("name", "")).lower(), str(event.fields.get("value", ""))
+    counts = name in ("nnodes", "slurm_nnodes", "slurm_job_num_nodes", "group_world_size") and value.isdigit()
+    place = name in ("node_rank", "group_rank", "slurm_nodeid") and value.isdigit()
+    return (counts and int(value) > 1) or (place and int(value) > 0)
 
 
 def _rank_of(event: Event) -> int | None:

@@ -84,12 +84,11 @@ def diagnose_logs(
     window = Window(registry, event_horizon_seconds=None, unix_offset=0.0)
     gaps: list[Unknown] = []
     latest = 0.0
-    own, clocks, workers = OwnValues(), Clocks(), FailedWorkers()
-    for event in _events(files, gaps, stream, job):
+    own, clocks, workers = OwnValues(), Clocks(), FailedWorkers(job)
+    for event in workers.follow(_events(files, gaps, stream, job)):
         window.add(event)
         own.see(event)
         clocks.see(event)
-        workers.see(event)
         latest = max(latest, window.time_of(event) or 0.0)
     tracker = Tracker(unix_offset=0.0, language=language, job=job)
     findings = [own.fill(one) for one in tracker.update(judge(rules, window, latest), latest, final=True)]

@@ -51,6 +51,7 @@ def ranks(finding: Finding) -> tuple[int, ...]:
         ),
         (KERNEL + table(ENTRY.format(rank=10, local=2, code=-9, pid=74)), "oom_host_killed", (10,)),
         (OOM, "oom_capacity", ()),
+        ("NNODES=2\n" + OOM + FAILED.format(code=1, local=5, pid=7), "oom_capacity", ()),
         (OOM + FAILED.format(code=-15, local=5, pid=7), "oom_capacity", ()),
         (OOM + FAILED.format(code=1, local=5, pid=7) + FAILED.format(code=1, local=3, pid=8), "oom_capacity", ()),
         (f"[rank21]: some text, and then\n[rank21]: {CLOSED}{OOM}" + FAILED.format(code=1, local=5, pid=7), "oom_capacity", ()),
@@ -89,7 +90,23 @@ def test_a_worker_that_was_told_to_stop_is_another_one(tmp_path: Path) -> None:
     known = registry()
     report = diagnose_logs([LogFile(path, "job.log")], rules=load_rules((), known).rules, registry=known, language="en")
     stopped = [one for one in (*report.findings, *report.consequences) if one.cause == "external_signal"]
-    assert [ranks(one) for one in stopped] == [()]
+    assert [ranks(one) for one in stopped] == [(3,)]
+
+
+def test_a_worker_has_the_rank_that_the_table_tells_later(tmp_path: Path) -> None:
+    """By its process id, and where it was started again by its local rank."""
+    again = FAILED.format(code=-9, local=1, pid=7) + FAILED.format(code=-9, local=1, pid=8)
+    text = again + table(ENTRY.format(rank=0, local=0, code=-15, pid=6), ENTRY.format(rank=1, local=1, code=-9, pid=8))
+    finding = first(tmp_path, text)
+    assert (finding.cause, ranks(finding)) == ("rank_killed", (1,))
+    assert len({item.line for item in finding.evidence}) == 3
+
+
+def test_a_rank_that_waited_in_vain_is_not_the_one_that_failed(tmp_path: Path) -> None:
+    """Its timeout is told with its label, its end without."""
+    waited = "[rank0]: RuntimeError: [/gloo/transport/tcp/unbound_buffer.cc:78] Timed out waiting 8000ms for recv operation to complete\n"
+    finding = first(tmp_path, waited + FAILED.format(code=1, local=0, pid=7))
+    assert finding.cause == "no_progress"
 
 
 def test_evidence_is_lines_where_there_are_lines(tmp_path: Path) -> None:
