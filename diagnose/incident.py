@@ -6,7 +6,7 @@ import contextlib
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -18,6 +18,9 @@ from aidiag.collectors.logs.compressed import CompressedError, plain_name
 from aidiag.collectors.logs.processes import Processes
 from aidiag.collectors.observation import Event
 from aidiag.collectors.signal import Registry
+from aidiag.diagnose.clocks import Clocks, corrected, differing
+from aidiag.diagnose.failed_worker import FailedWorkers
+from aidiag.diagnose.own_values import OwnValues
 from aidiag.diagnose.report.cut import within
 from aidiag.diagnose.report.left_out import left_out, told
 from aidiag.diagnose.report.model import Report, Unknown
@@ -25,6 +28,7 @@ from aidiag.diagnose.report.nccl_seen import NcclSeen
 from aidiag.diagnose.report.questions import questions
 from aidiag.rules.causes import arrange, links_of
 from aidiag.rules.engine import Tracker, judge
+from aidiag.rules.finding import Finding
 from aidiag.rules.model import Rule
 from aidiag.rules.window import Window
 
@@ -99,18 +103,24 @@ def diagnose_logs(
     nccl = NcclSeen()
     files = list(files)
     comparison = Comparison()
-    for event in _events(files, gaps, stream, job, progress):
+    own, clocks, workers = OwnValues(), Clocks(), FailedWorkers(job)
+    for event in workers.follow(_events(files, gaps, stream, job, progress)):
         nccl.add(event)
         window.add(event)
         comparison.add(event)
+        own.see(event)
+        clocks.see(event)
         latest = max(latest, window.time_of(event) or 0.0)
     for event in comparison.finish(_lines_between(files)):
         window.add(event)
     tracker = Tracker(unix_offset=0.0, language=language, job=job)
-    findings = tracker.update(judge(rules, window, latest), latest, final=True)
+    findings = [own.fill(one) for one in tracker.update(judge(rules, window, latest), latest, final=True)]
+    findings = corrected(findings, clocks.ahead())
+    findings = [_quoting_lines(one) for one in workers.attribute(findings, {rule.id: rule for rule in rules}, language)]
     links = links_of(rules)
     roots, consequences = within(FINDINGS_CAP, *arrange(findings, links))
     gaps += told(left_out(window))
+    gaps += differing(clocks)
     if cut := len(findings) - len(roots) - len(consequences):
         gaps.append(Unknown("findings", f"{cut} further ones are left out", "diagnose fewer logs"))
     gaps += questions(roots, links, language)
@@ -121,6 +131,12 @@ def diagnose_logs(
         unknown=tuple(gaps),
         nccl=nccl.view(),
     )
+
+
+def _quoting_lines(finding: Finding) -> Finding:
+    """A finding with the evidence that stands in the logs; where there is such, what else was concluded is left to `why`."""
+    lines = tuple(item for item in finding.evidence if item.line is not None)
+    return replace(finding, evidence=lines) if lines else finding
 
 
 def _events(

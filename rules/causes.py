@@ -12,11 +12,11 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from aidiag.rules.circles import circles
-from aidiag.rules.explanations import Explanations, Links, Place, job_of, links_of, places_of
+from aidiag.rules.explanations import Bearing, Explanations, Links, Place, bearing, job_of, links_of, places_of
 from aidiag.rules.finding import SEVERITIES, Finding
 from aidiag.rules.texts import ENGLISH, in_language, render
 
-__all__ = ["Links", "OpenQuestion", "arrange", "job_of", "links_of", "open_questions"]
+__all__ = ["Bearing", "Links", "OpenQuestion", "arrange", "bearing", "job_of", "links_of", "open_questions"]
 
 
 class OpenQuestion(NamedTuple):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from aidiag.rules.finding import Finding
 from aidiag.rules.model import Exclusion, Explained, Rule
@@ -129,6 +129,45 @@ def places_of(finding: Finding) -> Iterator[Place]:
     if finding.culprit is not None:
         yield from (("rank", number) for number in finding.culprit.ranks)
         yield from (("host", name) for name in finding.culprit.hosts)
+
+
+Obstacle = Literal["unrelated", "later", "elsewhere"]
+
+
+class Bearing(NamedTuple):
+    """How one finding bears on another one: what its rule declares of it, and what stands in the way, if anything does.
+
+    `unrelated`: no rule says that one leads to the other. `later`: it began too late for that. `elsewhere`: at another place.
+    """
+
+    entry: Explained | None
+    obstacle: Obstacle | None
+    place: Place | None = None
+
+
+def bearing(one: Finding, other: Finding, links: Mapping[str, Links]) -> Bearing:
+    """Whether `one` explains `other` directly, by the same rules as `Explanations`; if not, the best reason why."""
+    best = Bearing(None, "unrelated")
+    for entry in links.get(one.rule, Links()).explains:
+        if entry.label != (other.rule if entry.is_rule else other.cause) or one.id == other.id:
+            continue
+        if job_of(one) and job_of(other) and job_of(one) != job_of(other):
+            continue
+        reached = list(_reached(one, entry.at))
+        place = next((at for at in reached if at is None or at in places_of(other)), "none")
+        if place == "none":
+            best = Bearing(entry, "elsewhere") if best.entry is None else best
+        elif not _in_time(one, other, entry):
+            best = Bearing(entry, "later")
+        else:
+            return Bearing(entry, None, place if isinstance(place, tuple) else None)
+    return best
+
+
+def _in_time(one: Finding, other: Finding, entry: Explained) -> bool:
+    if one.rule == other.rule:
+        return one.since is not None and other.since is not None and other.since > one.since + SAME_RULE_SECONDS
+    return entry.anytime or one.since is None or other.since is None or other.since >= one.since - LATER_SECONDS
 
 
 def _reached(finding: Finding, at: str) -> Iterator[Place | None]:

@@ -50,7 +50,7 @@ def tell(finding_id: str, occurrences: Sequence[Occurrence], language: str, job:
         evidence=evidence([one.judgement for one in ordered], language),
         why=say(rule.why),
         remedy=tuple(
-            Step(say(step.do), render(step.command, values, language), say(step.confirm))
+            Step(say(step.do), render(step.command, values, language, to_type=True), say(step.confirm))
             for number, step in enumerate(rule.remedy)
             if number in lead.steps
         ),

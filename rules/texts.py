@@ -27,8 +27,10 @@ def in_language(text: Text, language: str) -> str:
     return text.get(language) or text.get(language.split("_")[0].split("-")[0]) or text.get(ENGLISH, "")
 
 
-def render(template: str, values: Mapping[str, Any], language: str = ENGLISH) -> str:
-    """The template with its values. What is not known is said to be unknown."""
+def render(template: str, values: Mapping[str, Any], language: str = ENGLISH, *, to_type: bool = False) -> str:
+    """The template with its values. What is not known is said to be unknown; in a text `to_type`, a command, its name
+    stands in its place in capitals, as something to put in.
+    """
 
     def fill(found: re.Match[str]) -> str:
         if found[0] in ("{{", "}}"):
@@ -36,6 +38,8 @@ def render(template: str, values: Mapping[str, Any], language: str = ENGLISH) ->
         if found[1] is None:
             return found[0]
         value = values.get(found[1])
+        if value is None and to_type:
+            return found[1].upper()
         if value is None:
             return _UNKNOWN.get(language, _UNKNOWN[ENGLISH])
         if isinstance(value, bool):

@@ -6,12 +6,12 @@ joined when several processes wrote into one file blames nobody.
 
 from __future__ import annotations
 
-import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from aidiag.collectors.logs.labels import Bare, bare_label
 from aidiag.collectors.logs.prefix import RANK_LIMIT, Prefix, read_labels, read_prefix
 from aidiag.collectors.logs.processes import Processes
 from aidiag.collectors.logs.scanner import Line
@@ -21,7 +21,8 @@ NEIGHBOUR_BYTES = 2_000
 HABIT_LINES = 3
 HABIT_SHARE = 0.7
 
-_BARE_LABEL = re.compile(rb"([ ]{0,6}\d{1,7}): ?|([A-Za-z](?=[\w.-]{0,62}[\d.-])[\w.-]{0,62}): ")
+_SERIES_STYLES = frozenset({"boxed_host", "piped_host", "pod"})
+"""Styles in which programs name themselves as well: they are labels only where several names of one series are there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,8 @@ class Attribution:
         self.owner = owner
         self.reference = reference
         self._processes = processes
-        self._labels: Counter[bytes] = Counter()
+        self._styles: Counter[str] = Counter()
+        self._series: dict[tuple[str, str], set[str | int | None]] = defaultdict(set)
         self._sampled = 0
 
     def origin(self, line: Line, message: int) -> Origin:
@@ -76,8 +78,9 @@ class Attribution:
         if not prefix.whole:
             return Origin(self._rank_of(owner), owner.local_rank, owner.host, owner.pid)
         host = owner.host or prefix.host
-        if not host and prefix.bare_host and self._habit(line, b"host"):
-            host = prefix.bare_host
+        bare = prefix.bare if prefix.bare and self._habit(line, prefix.bare) else None
+        if bare and not host:
+            host = bare.host
         pid = prefix.pid if owner.pid is None else owner.pid
         rank = prefix.rank
         if rank is not None and rank >= RANK_LIMIT:
@@ -88,8 +91,8 @@ class Attribution:
             if rank is not None and not self._processes.label(host, pid, rank):
                 return Origin(owner.rank, owner.local_rank, host, pid)
         task = prefix.task
-        if task is None and prefix.bare_label and self._habit(line, b"%d" % len(prefix.bare_label)):
-            task = prefix.bare_task
+        if task is None and bare:
+            task = bare.task
         if task is not None:
             of_task = self._processes.task(task, prefix, (host, pid) if host and pid is not None else None)
             if of_task is None and not self._processes.tasks_are_launchers:
@@ -97,6 +100,10 @@ class Attribution:
             rank = of_task if rank is None else rank
         if rank is None and host and pid is not None:
             rank = self._processes.rank(host, pid)
+        if prefix.said_rank is not None:
+            if _differ(rank, prefix.said_rank) or prefix.said_rank >= RANK_LIMIT:
+                return Origin(owner.rank, owner.local_rank, owner.host, owner.pid)
+            rank = prefix.said_rank
         return _origin(
             rank if owner.rank is None else owner.rank,
             prefix.local_rank if owner.local_rank is None else owner.local_rank,
@@ -108,7 +115,7 @@ class Attribution:
 
     def launcher_spoke(self) -> None:
         """Take note that a torchrun printed into this stream: the tasks of srun or mpirun are launchers then."""
-        if self._labels:
+        if self._styles:
             self._processes.tasks_are_launchers = True
 
     def learn(self, origin: Origin, fields: Mapping[str, FieldValue]) -> Origin:
@@ -129,9 +136,7 @@ class Attribution:
     def labels(self, line: Line) -> tuple[tuple[object, ...], int]:
         """What the labels of a line say about who printed it, to compare lines by; and where its content begins."""
         prefix = read_labels(line.text)
-        bare = bool(prefix.bare_label and self._habit(line, b"%d" % len(prefix.bare_label)))
-        bare = bare or bool(prefix.bare_host and self._habit(line, b"host"))
-        if not bare and (prefix.bare_label or prefix.bare_host):
+        if prefix.bare and not self._habit(line, prefix.bare):
             return Prefix().identity, 0
         return prefix.identity, prefix.content
 
@@ -140,8 +145,8 @@ class Attribution:
             return self._processes.rank(owner.host, owner.pid)
         return owner.rank
 
-    def _habit(self, line: Line, style: bytes) -> bool:
-        """Whether lines of this stream begin with bare labels of this style (their width, or host names) as a rule.
+    def _habit(self, line: Line, label: Bare) -> bool:
+        """Whether lines of this stream begin with bare labels of this style (their width, or names) as a rule.
 
         `3: ` is a task's label under `srun --label`, which pads all labels of a job to one width, and anything elsewhere.
         """
@@ -152,9 +157,12 @@ class Attribution:
                 if not neighbour.strip():
                     continue
                 self._sampled += 1
-                if label := _BARE_LABEL.match(neighbour):
-                    self._labels[b"host" if label[2] else b"%d" % len(label[1])] += 1
-        return self._labels[style] >= max(HABIT_LINES, HABIT_SHARE * self._sampled)
+                if found := bare_label(neighbour):
+                    self._styles[found.style] += 1
+                    self._series[found.style, found.stem].add(found.host or found.task)
+        if label.style in _SERIES_STYLES and len(self._series[label.style, label.stem]) < 2:
+            return False
+        return self._styles[label.style] >= max(HABIT_LINES, HABIT_SHARE * self._sampled)
 
 
 def _differ(one: int | None, other: int | None) -> bool:

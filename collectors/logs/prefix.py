@@ -6,10 +6,10 @@ processes wrote into one line never does, and two prefixes of different owners o
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from functools import lru_cache
 
+from aidiag.collectors.logs.labels import BAR, LABEL, LEAD, Bare, bare_label, parallel_rank
 from aidiag.collectors.logs.stamps import Stamp
 
 RANK_LIMIT = 1 << 20
@@ -17,55 +17,12 @@ RANK_LIMIT = 1 << 20
 SHARED_BYTES = 256
 """Prefixes up to this length are read once and remembered."""
 
-_HOST = rb"[A-Za-z0-9][A-Za-z0-9_.-]{0,253}"
-_ISO = rb"\d{4}[-/]\d\d[-/]\d\d[T _]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"
-
-# Who printed the line, or when. Each alternative ends with the blanks that separate it from what follows.
-_LABEL = re.compile(
-    rb"(?P<iso>" + _ISO + rb")[ \t](?:std(?:out|err)[ ][FP][ ])?(?:[-|][ ])?"  # container runtime (CRI), Python logging
-    rb"|\[(?P<iso_boxed>" + _ISO + rb")(?::[ ][A-Z][ ][^\]]{1,200})?\]:?[ _]?"  # NCCL, Python logging, Horovod
-    rb"|\[rank(?P<rank>\d{1,7})\]:[ ]?"  # torch from 2.3
-    rb"|\[\d{1,5},(?P<task>\d{1,7})\]<std(?:out|err)>:[ ]?"  # mpirun --tag-output
-    rb"|\[[A-Za-z_]{1,32}(?P<local_rank>\d{1,4})\]:[ ]?"  # torchrun --tee: [default0]:
-    rb"|\(\w{1,64} pid=(?P<actor_pid>\d{1,10})(?:, ip=(?P<actor_host>[0-9A-Za-z.:-]{2,64}))?\)[ ]?"  # Ray
-    rb"|\[pod/(?P<pod>[\w.-]{1,253})/[\w.-]{1,63}\][ ]?"  # kubectl logs --prefix
-    rb"|(?P<host>" + _HOST + rb"):(?P<pid>\d{1,10}):\d{1,10} \[(?P<device>-?\d{1,10})\][ ]"
-    rb"(?:[\w./-]{1,120}:\d{1,6}[ ](?:\([\w:~]{1,120}\)[ ])?)?(?:NCCL [A-Z]{4,7}[ ])?"  # NCCL
-    rb"|\[(?P<c10>[VDIWEF])(?:(?P<glog>\d{3,4} \d\d:\d\d:\d\d\.\d{1,9})(?:[ ]+\d{1,10})?)?[ ][\w./-]{1,200}:\d{1,6}\][ ]?"  # c10 glog
-    rb"|[VDIWEF](?P<glog_bare>\d{4} \d\d:\d\d:\d\d\.\d{1,9})[ ]+(?P<glog_pid>\d{1,10})[ ][\w./-]{1,200}:\d{1,6}\][ ]"  # torch's loggers
-    rb"|(?P<syslog>[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d) (?P<syslog_host>"
-    + _HOST
-    + rb") [\w./()-]{1,64}(?:\[\d{1,10}\])?:[ ]"
-    rb"|(?P<kernel_host>" + _HOST + rb") kernel:[ ]"  # journalctl -o short-iso, after the time
-    rb"|(?:<\d{1,3}>)?\[[ ]{0,8}\d{1,9}\.\d{6}\][ ]"  # kernel ring: seconds since boot
-    rb"|\[(?P<ctime>[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4})\][ ]"  # dmesg -T
-    rb"|(?P<epoch>\d{10}(?:\.\d{1,9})?)[ ]"
-)
-
-# A number or a name and a colon at the very start: a label only where the lines around have one as well.
-_BARE_RANK = re.compile(rb"(?P<bare>[ ]{0,6}(?P<bare_task>\d{1,7})): ?")  # srun --label
-_BARE_HOST = re.compile(rb"(?P<bare_host>[A-Za-z](?=[\w.-]{0,62}[\d.-])[\w.-]{0,62}): ")  # pdsh, as DeepSpeed uses it
-
-# What stands between the labels and the message without naming anybody. No piece ends in a number and a colon, so
-# that the label of another task, glued to a word, does not pass for one.
-_LEAD = re.compile(
-    rb"[ \t]{1,32}"
-    rb"|[A-Za-z_][\w.]{0,127}(?:Error|Exception|Interrupt|Exit|Warning|Timeout):[ ]"
-    rb"|\[?(?:DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL)\]?(?![\w])(?::[A-Za-z_][\w.]{0,127}[A-Za-z_]:|[:|-])?[ ]?"
-    rb"|\[PG [^\[\]]{1,120} Rank (?P<group_rank>\d{1,7})\][ ]{1,2}|\[Rank (?P<plain_rank>\d{1,7})\]:?[ ]{1,2}"
-    rb"|\[(?![A-Za-z_]{0,32}\d{1,7}\])(?!\d)[^\[\]<>]{0,120}\][:|-]?[ ]?"
-    rb"|(?:[A-Za-z_]\w{0,63}\.){1,8}[A-Za-z_]{1,63}[ ]?[:|-][ ]"
-    rb"|[A-Za-z_][\w.]{0,62}[A-Za-z_] - |[\w./-]{1,200}\.(?:py|cc|cpp|cu|h):\d{1,6}(?: -|\])[ ]"
-    rb"|[A-Za-z_]{2,64}:[ ]?|NET/\w{1,16} ?: |Net : |ncclComm\w{1,40} "
-    rb"|what\(\):[ ]{1,4}|[-|:][ ]|Node\[\d{1,6}\][ ]"
-)
-
 
 @dataclass(slots=True)
 class Prefix:
     """What stands before a message. `whole` is False when it does not parse, or contradicts itself.
 
-    `bare_label` is the number and the blanks before it of a label that only the lines around can confirm.
+    `bare` is a label that only the lines around can confirm. `said_rank` is what a program of the user calls its rank.
     """
 
     end: int = 0
@@ -74,20 +31,21 @@ class Prefix:
     stage: int = 0
     rank: int | None = None
     task: int | None = None
+    said_rank: int | None = None
     local_rank: int | None = None
     group_rank: int | None = None
     host: str = ""
+    forwarded: bool = False
     pid: int | None = None
     device: int | None = None
     stamp: Stamp | None = None
-    bare_label: bytes = b""
-    bare_task: int | None = None
-    bare_host: str = ""
+    bare: Bare | None = None
 
     @property
     def identity(self) -> tuple[object, ...]:
         """What the labels say about who printed the line, to compare lines by."""
-        return (self.rank, self.task, self.local_rank, self.host, self.pid, self.bare_task, self.bare_host)
+        bare = (self.bare.task, self.bare.host) if self.bare else None
+        return (self.rank, self.task, self.said_rank, self.local_rank, self.host, self.pid, bare)
 
     def _set(self, name: str, value: int | str) -> None:
         before = getattr(self, name)
@@ -96,17 +54,22 @@ class Prefix:
         setattr(self, name, value)
 
 
-_HOSTS = ("host", "actor_host", "pod", "syslog_host", "kernel_host")
-_PIDS = ("pid", "actor_pid", "glog_pid")
+# Labels of those who forward a line: the process that printed it may know its host by another name.
+_FORWARDERS = ("actor_host", "pod", "task_host", "syslog_host", "kernel_host")
+_PIDS = ("pid", "glog_pid")
+_NUMBERS = ("rank", "task", "said_rank", "local_rank", "group_rank", "device")
 
 # Labels stand in this order, from that of the outermost program to that of the library that prints.
 _STAGES = {
-    **dict.fromkeys(("task", "pod", "actor_pid", "syslog_host", "kernel_host"), 1),
+    **dict.fromkeys(("task", "task_host", "pod", "actor_pid", "syslog_host", "kernel_host"), 1),
     "local_rank": 2,
     "rank": 3,
+    "said_rank": 3,
     **dict.fromkeys(("pid", "c10", "glog_pid"), 4),
+    **dict.fromkeys(("pid__mpi", "parallel__vllm", "rank__vllm"), 1),
+    "glog_pid__composer": 3,
 }
-_STAMPS = ("iso", "iso_boxed", "glog", "glog_bare", "syslog", "ctime", "epoch")
+_STAMPS = ("iso", "iso_boxed", "day", "us", "glog", "glog_bare", "syslog", "ctime", "epoch")
 
 
 def read_prefix(text: bytes, message: int) -> Prefix:
@@ -122,11 +85,12 @@ def _read_prefix(text: bytes) -> Prefix:
     while at < len(text):
         start = at
         at = _labels(text, prefix, at)
-        if at == start and (lead := _LEAD.match(text, at)):
+        if at == start and (lead := LEAD.match(text, at)):
             at = lead.end()
-            for name in ("group_rank", "plain_rank"):
-                if lead[name] is not None:
-                    prefix._set("group_rank", int(lead[name]))
+            if lead["group_rank"] is not None:
+                prefix._set("group_rank", int(lead["group_rank"]))
+        if at == start and prefix.stage <= _STAGES["local_rank"] and (bar := BAR.match(text, at)):
+            at = bar.end()  # no program's label before it, which would be that of the bar alone
         if at == start:
             prefix.whole = False
             break
@@ -143,26 +107,47 @@ def read_labels(text: bytes) -> Prefix:
 
 def _labels(text: bytes, prefix: Prefix, at: int = 0) -> int:
     """Read labels into `prefix`; where they end."""
-    if at == 0:
-        if bare := _BARE_RANK.match(text):
-            prefix.bare_label, prefix.bare_task = bare["bare"], int(bare["bare_task"])
-            at = bare.end()
-        elif (host := _BARE_HOST.match(text)) and not _LEAD.match(text):
-            prefix.bare_host = host["bare_host"].decode()
-            at = host.end()
-    while label := _LABEL.match(text, at):
+    if at == 0 and (bare := bare_label(text)) and (bare.style != "host" or not LEAD.match(text)):
+        prefix.bare = bare
+        at = bare.end
+    while label := LABEL.match(text, at):
         at = label.end()
-        found = {name: value for name, value in label.groupdict().items() if value is not None}
-        for name, value in found.items():
-            stage = _STAGES.get(name, prefix.stage)
-            prefix.whole = prefix.whole and stage >= prefix.stage
-            prefix.stage = stage
-            if name in _STAMPS:
-                prefix.stamp = prefix.stamp or Stamp(name, value.decode())
-            elif name in _HOSTS:
-                prefix._set("host", value.decode())
-            elif name in _PIDS:
-                prefix._set("pid", int(value))
-            elif name in ("rank", "task", "local_rank", "device"):
-                prefix._set(name, int(value))
+        for group, value in label.groupdict().items():
+            if value is not None:
+                _take(prefix, group, value.decode())
     return at
+
+
+def _take(prefix: Prefix, group: str, value: str) -> None:
+    """Take what one group of a label says into `prefix`."""
+    name, _, style = group.partition("__")
+    if name in _STAMPS:
+        prefix.stamp = prefix.stamp or Stamp(name, value)
+        return
+    if (
+        name == "said_rank"
+        and prefix.stage == _STAGES["c10"]
+        and prefix.device is None
+        and prefix.rank in (None, int(value))
+    ):
+        group = name = "group_rank"  # so writes torch: the rank in a process group
+    stage = _STAGES.get(group, _STAGES.get(name, prefix.stage))
+    prefix.whole = prefix.whole and stage >= prefix.stage
+    prefix.stage = stage
+    if name == "parallel":
+        number = parallel_rank(style, value)
+        if number is not None:
+            prefix._set("rank", number)
+    elif name in _FORWARDERS:
+        prefix.host, prefix.forwarded = value, True
+    elif name == "host":
+        if prefix.forwarded:
+            prefix.host = ""
+        prefix._set("host", value)
+        prefix.forwarded = False
+    elif name == "actor_pid":
+        prefix.pid = int(value)  # a worker speaks through the process that started it: the inner one is meant
+    elif name in _PIDS:
+        prefix._set("pid", int(value))
+    elif name in _NUMBERS:
+        prefix._set(name, int(value))

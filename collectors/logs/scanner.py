@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from aidiag.collectors.logs.compiled import Catalogue, Wording
 from aidiag.collectors.logs.lines import LINE_END, Visible, decode
 from aidiag.collectors.logs.prefilter import Found
-from aidiag.collectors.logs.prefix import read_labels
+from aidiag.collectors.logs.prefix import read_prefix
 from aidiag.collectors.logs.splitter import Block
 from aidiag.collectors.observation import FieldValue
 
@@ -221,7 +221,7 @@ def _may_grow(wording: Wording, found: re.Match[bytes], text: bytes) -> bool:
 
 
 def _alone(text: bytes, found: re.Match[bytes]) -> bool:
-    return not text[found.end() :].strip() and read_labels(text).content == found.start()
+    return not text[found.end() :].strip() and read_prefix(text, found.start()).whole
 
 
 def _fields(wording: Wording, found: re.Match[bytes]) -> dict[str, FieldValue]:

@@ -17,6 +17,8 @@ _MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec"
 _ISO = re.compile(r"(\d{4})[-/](\d\d)[-/](\d\d)[T _](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?(Z|[+-]\d\d:?\d\d)?")
 _GLOG = re.compile(r"(\d{1,2})(\d\d) (\d\d):(\d\d):(\d\d)\.(\d{1,9})")
 _SYSLOG = re.compile(r"([A-Z][a-z]{2}) ([ \d]\d) (\d\d):(\d\d):(\d\d)")
+_DAY = re.compile(r"(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?")
+_US = re.compile(r"(\d\d)/(\d\d)/(\d{4}) (\d\d):(\d\d):(\d\d)")
 _CTIME = re.compile(r"[A-Z][a-z]{2} ([A-Z][a-z]{2}) ([ \d]\d) (\d\d):(\d\d):(\d\d) (\d{4})")
 
 
@@ -33,9 +35,13 @@ class Stamp:
             if self.style == "epoch":
                 return float(self.text)
             if self.style.startswith("glog"):
-                return _glog(self.text, reference)
+                return _dated(_GLOG, self.text, reference)
+            if self.style == "day":
+                return _dated(_DAY, self.text, reference)
             if self.style == "syslog":
                 return _syslog(self.text, reference)
+            if self.style == "us":
+                return _us(self.text)
             return _ctime(self.text) if self.style == "ctime" else _iso(self.text)
         except (ValueError, OverflowError, KeyError, AttributeError):
             return None
@@ -54,10 +60,15 @@ def _iso(text: str) -> float:
     return timegm((*moment, 0, 0, 0)) - offset + part
 
 
-def _glog(text: str, reference: float) -> float:
-    month, day, hour, minute, second, fraction = _GLOG.fullmatch(text).groups()  # type: ignore[union-attr]
+def _dated(form: re.Pattern[str], text: str, reference: float) -> float:
+    month, day, hour, minute, second, fraction = form.fullmatch(text).groups()  # type: ignore[union-attr]
     moment = (int(month), int(day), int(hour), int(minute), int(second))
-    return _without_year(moment, reference) + float(f"0.{fraction}")
+    return _without_year(moment, reference) + float(f"0.{fraction or 0}")
+
+
+def _us(text: str) -> float:
+    month, day, year, hour, minute, second = _US.fullmatch(text).groups()  # type: ignore[union-attr]
+    return _local((int(year), int(month), int(day), int(hour), int(minute), int(second)))
 
 
 def _syslog(text: str, reference: float) -> float:

@@ -38,13 +38,26 @@ _QUOTED = re.compile(rb'[a-z] (?:"|\xe2\x80\x9c)(?:[A-Za-z_.]{1,40}: )?(?:\[Errn
 
 @dataclass(slots=True, eq=False)
 class _Open:
-    """A block that is being read: whose it is, and how many lines went by since it began."""
+    """A block that is being read: whose it is, and how many lines went by since it began.
+
+    A logger puts its label on the first line of what it prints only; `adopted` is True where the lines that follow have less.
+    """
 
     message: Message
     block: TextBlock
     labels: tuple[object, ...]
     origin: Origin
     lines: int = 0
+    adopted: bool = False
+
+    def goes_on_in(self, labels: tuple[object, ...], content: str) -> bool:
+        """Whether a line belongs to it, by its labels; of the line right after the first one some may be missing."""
+        if self.labels == labels or (self.block.takes_others and self.labels == Prefix().identity):
+            return True
+        self.adopted = self.lines == 1 and content.startswith("  ") and _fewer(labels, self.labels)
+        if self.adopted:
+            self.labels = labels
+        return self.adopted
 
 
 class LogStream:
@@ -189,6 +202,8 @@ class LogStream:
         for one in same:
             self._blocks.remove(one)
             yield from self._outcomes(one, one.block.close(), time)
+        # What follows without a label may be of either now.
+        self._blocks = [one for one in self._blocks if not (one.adopted and _fewer(one.labels, labels))]
         block = block_type(hit.fields, bool(same))
         block.take(line, start, decode(line.text[start:]).rstrip())
         self._blocks.append(_Open(message, block, labels, self._attribution.origin(line, hit.start)))
@@ -198,8 +213,8 @@ class LogStream:
             return
         labels, start = self._attribution.labels(line)
         opened.lines += 1
-        if opened.labels == labels or (opened.block.takes_others and opened.labels == Prefix().identity):
-            content = decode(line.text[start:]).rstrip()
+        content = decode(line.text[start:]).rstrip()
+        if opened.goes_on_in(labels, content):
             yield from self._outcomes(opened, opened.block.take(line, start, content), time)
         if opened.block.over or opened.lines > BLOCK_LINES:
             self._blocks.remove(opened)
@@ -237,6 +252,11 @@ def _subject(kind: str, rank: int | None, host: str, job: str, pci_bus_id: str) 
 def _said(line: Line) -> list[Hit]:
     """What a program said on a line, without what it quotes of a user or a model."""
     return [hit for hit in line.hits if not is_quoted(line.text, hit.start)]
+
+
+def _fewer(labels: tuple[object, ...], than: tuple[object, ...]) -> bool:
+    """Whether labels say nothing else than others, and less."""
+    return labels != than and all(one in (None, "", other) for one, other in zip(labels, than, strict=True))
 
 
 def _mark(hit: Hit) -> str:

@@ -40,6 +40,7 @@ def diagnose_command(
     Logs may be compressed (gzip, xz, bzip2, zstd). With --slurm or --pod aidiag fetches what the scheduler knows, with the
     tools that you have; its answers stay where evidence points at them.
     """
+    from aidiag.collectors import registry
     from aidiag.diagnose.config import load
     from aidiag.diagnose.fetch import Fetched, fetch
     from aidiag.diagnose.post_mortem import diagnose
@@ -48,6 +49,8 @@ def diagnose_command(
     from aidiag.diagnose.report.ranking import ranking
     from aidiag.diagnose.report.terminal import render
     from aidiag.diagnose.report.words import language
+    from aidiag.diagnose.rulebook import load_rulebook
+    from aidiag.rules.causes import links_of
 
     if not paths and not jobs and not pods:
         raise click.UsageError("missing argument 'PATH...' (or --slurm JOBID, or --pod NAME)")
@@ -61,7 +64,8 @@ def diagnose_command(
     else:
         render(report, sys.stdout, lang=key)
         if why:
-            sys.stdout.writelines(f"{line}\n" for line in ranking(report))
+            links = links_of(load_rulebook(registry(), config).rules)
+            sys.stdout.writelines(f"{line}\n" for line in ranking(report, links, key))
     if not exit_code:
         return 0
     return max((SEVERITY_STATUS[finding.severity] for finding in report.findings), default=0)

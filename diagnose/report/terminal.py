@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from typing import TextIO
 from unicodedata import east_asian_width
 
@@ -15,6 +16,9 @@ from aidiag.rules.finding import Culprit, Finding
 EVIDENCE_SHOWN = 5
 RANKS_SHOWN = 16
 STYLES = {"critical": "bold red", "warning": "bold yellow", "info": "bold blue"}
+
+TO_COPY = ("cyan", "dim")
+"""Styles of commands and of lines of logs, which are not broken at the edge of the terminal."""
 
 Line = tuple[str, str]
 """Text and rich style of one line."""
@@ -29,11 +33,18 @@ def lines(report: Report, *, lang: str = "en", why: bool = True) -> Iterator[Lin
         yield say["nothing"], "green"
     for number, finding in enumerate(report.findings, 1):
         yield from _finding(number, finding, say, why=why)
+    asked = [gap for gap in report.unknown if gap.what == gap.reason]
+    if asked:
+        yield f"{say['decide']}:", "bold"
+        for question in asked:
+            yield one_line(f"  - {question.what}"), ""
+            yield one_line(f"    {question.remedy}"), ""
+        yield "", ""
     if report.consequences:
         yield f"{say['also']}:", "bold"
         titles = {finding.id: finding.title for finding in (*report.findings, *report.consequences)}
         for finding in report.consequences:
-            cause = titles.get(finding.explained_by or "", "")
+            cause = titles.get(finding.explained_by or "", "") if len(report.findings) > 1 else ""
             yield one_line(f"  - {finding.summary}" + (f" ({say['because']} {cause})" if cause else "")), ""
         yield "", ""
     if report.ranks:
@@ -44,9 +55,10 @@ def lines(report: Report, *, lang: str = "en", why: bool = True) -> Iterator[Lin
         yield f"{say['nccl']}:", "bold"
         yield from nccl_lines(report.nccl, say)
         yield "", ""
-    if report.unknown:
+    unseen = [gap for gap in report.unknown if gap not in asked]
+    if unseen:
         yield f"{say['unknown']}:", "bold"
-        for gap in report.unknown:
+        for gap in unseen:
             remedy = f" -> {gap.remedy}" if gap.remedy else ""
             yield one_line(f"  - {gap.what}: {gap.reason}{remedy}"), "dim"
         yield "", ""
@@ -56,11 +68,16 @@ def render(report: Report, stream: TextIO, *, lang: str = "en", why: bool = True
     """Print the report on `stream`."""
     if stream.isatty():
         from rich.console import Console
+        from rich.padding import Padding
         from rich.text import Text
 
-        console = Console(file=stream, highlight=False, soft_wrap=True)
+        console = Console(file=stream, highlight=False)
         for text, style in lines(report, lang=lang, why=why):
-            console.print(Text(text, style=style))
+            if style in TO_COPY:
+                console.print(Text(text, style=style), soft_wrap=True)
+            else:
+                content = text.lstrip()
+                console.print(Padding(Text(content, style=style), (0, 0, 0, len(text) - len(content)), expand=False))
     else:
         for text, _ in lines(report, lang=lang, why=why):
             stream.write(text.encode(stream.encoding or "utf-8", "backslashreplace").decode(stream.encoding or "utf-8"))
@@ -103,8 +120,11 @@ def _finding(number: int, finding: Finding, say: Mapping[str, str], *, why: bool
     yield one_line(f"{number}. [{word}] {finding.title}"), STYLES.get(finding.severity, "bold")
     yield one_line(f"   {finding.summary}"), ""
     who = blamed(finding.culprit)
+    since = (
+        "" if finding.since is None else f" · {say['since']} {datetime.fromtimestamp(finding.since):%Y-%m-%d %H:%M:%S}"
+    )
     yield one_line(
-        f"   {say['culprit']}: {who or '-'} · {finding.cause} · {say['confidence']} {finding.confidence:.0%}"
+        f"   {say['culprit']}: {who or '-'} · {finding.cause} · {say['confidence']} {finding.confidence:.0%}{since}"
     ), ""  # fmt: skip
     if why and finding.why:
         yield one_line(f"   {say['why']}: {finding.why}"), ""

@@ -24,6 +24,114 @@ def ranks(events: list[Event], kind: str = "cuda_out_of_memory") -> list[int | N
 
 
 @pytest.mark.parametrize(
+    ("label", "expected"),
+    [
+        ("[rank: 3] ", {"rank": 3}),  # Lightning
+        ("[Rank 3] ", {"said_rank": 3}),
+        ("[RANK=3] ", {"said_rank": 3}),
+        ("(rank 3): ", {"said_rank": 3}),
+        ("Rank 4: ", {"said_rank": 4}),
+        ("RANK 0 - ", {"said_rank": 0}),
+        ("rank0 | INFO | ", {"said_rank": 0}),
+        ("[2024-05-03 10:11:12,123][rank:3][trainer][ERROR] - ", {"said_rank": 3}),
+        ("[2025-02-23 11:40:08 TP8] ", {"rank": 8}),  # SGLang
+        ("[2025-02-23 11:40:08 TP8 EP8] Capture cuda graph failed: ", {"rank": 8}),
+        ("[2025-02-23 11:40:08 DP1 TP3] ", {"rank": None}),
+        ("[2025-02-23 11:40:08 PP1 TP3] ", {"rank": None}),
+        ("(Worker_TP3 pid=77) ERROR 04-29 10:04:15 [multiproc_executor.py:772] ", {"rank": 3, "pid": 77}),  # vLLM
+        ("(VllmWorker rank=2 pid=77) ERROR 04-29 10:04:15 [multiproc_executor.py:772] ", {"rank": 2, "pid": 77}),
+        ("(Worker_DP1_TP1_EP3 pid=77) ", {"rank": 3}),
+        ("(Worker_PP1_TP1 pid=77) ", {"rank": None, "pid": 77}),
+        ("(VllmWorkerProcess pid=5) ERROR 08-02 08:50:03 worker_base.py:382] ", {"rank": None, "pid": 5}),
+        ("(EngineCore_DP0 pid=41) (RayWorkerWrapper pid=13, ip=10.0.1.22) ", {"pid": 13, "host": "10.0.1.22"}),
+        ("(RayTrainWorker pid=593, ip=10.0.6.103) node-c:593:593 [0] NCCL INFO ", {"pid": 593, "host": "node-c"}),
+        ("[1,0]<stdout>:", {"task": 0}),
+        ("[prterun-node-a-12@1,3]<stderr>: ", {"task": 3}),
+        ("[prterun-node-a-12@1,3][node-b:77]<stderr>: ", {"task": 3, "host": "node-b", "pid": 77}),
+        ("Tue Jun 15 12:25:59 2021[0]<stderr>:  what():  ", {"task": 0}),  # horovodrun
+        ("2024-11-12T08:14:31.006Z algo-1 [1,mpirank:3,algo-1]<stderr>:", {"task": 3, "host": "algo-1"}),  # SageMaker
+        ("[1,mpirank:3,algo-1]<stderr>:algo-1:88:402 [3] NCCL WARN ", {"task": 3, "pid": 88, "device": 3}),
+        ("[NeMo W 2024-05-03 10:11:12 nemo_logging:349] ", {"rank": None}),
+        ("[NeMo E 2024-05-03 10:11:12 nemo_logging:349 rank:5] ", {"rank": 5}),
+        (
+            "2024-05-01 12:00:00,123: rank3[471][MainThread]: ERROR: llmfoundry.train: ",
+            {"rank": 3, "pid": 471},
+        ),  # Composer
+        ("05/12/2023 10:11:12 - WARNING - __main__ - ", {"rank": None}),
+        ("2024-01-01 10:00:00.123 | ERROR    | trainer.loop:step:12 - ", {"rank": None}),
+        ("[pod/bert-worker-0] ", {"host": "bert-worker-0"}),
+        ("2026-11-30T20:18:29+0000 node-a python[12]: ", {"host": "node-a"}),
+        ("kern  :err   : [12345.678901] ", {"host": ""}),
+        ("[  +0.512001] ", {"host": ""}),
+        ("[rank0]:[titan] 2024-10-01 10:11:12,123 - root - INFO - ", {"rank": 0}),
+        ("[local rank: 3] ", {"rank": None, "local_rank": 3}),
+        ("node-a: Test NCCL failure common.cu:958 '", {"host": "node-a"}),
+        ("[2023-08-10 12:00:00,000] [INFO] [logging.py:96:log_dist] [Rank 2] ", {"said_rank": 2}),  # DeepSpeed
+        ("[E ProcessGroupNCCL.cpp:1182] [Rank 1] NCCL watchdog thread terminated with exception: ", {"group_rank": 1}),
+        ("W0823 16:54:02.337000 139733055988160 torch/distributed/elastic/agent/server/api.py:688] ", {"pid": None}),
+    ],
+)
+def test_labels_of_many_programs_are_read(label: str, expected: dict[str, object]) -> None:
+    """What each launcher or logger puts before a message parses to its end, and says no more than is certain."""
+    prefix = read_prefix(f"{label}message".encode(), len(label))
+    assert prefix.whole
+    assert {name: getattr(prefix, name) for name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("label", "host"),
+    [
+        ("{}: ", "node-{}"),
+        ("{}: ", "10.0.0.{}"),
+        ("[{}] ", "node-{}"),
+        ("{}  | ", "worker-{}"),
+        ("{} pytorch ", "trainer-worker-{}"),
+    ],
+)
+def test_names_before_lines_are_hosts_where_they_are_a_habit(read: Read, label: str, host: str) -> None:
+    """pdsh, docker compose and stern put a name before each line; where only one line has one, it is no host."""
+    labelled = "".join(f"{label.format(host.format(n))}INFO step {n}\n" for n in (1, 2, 1, 2))
+    (event,) = read(labelled + f"{label.format(host.format(2))}{ERROR}\n")
+    assert event.fields["host"] == host.format(2)
+    (event,) = read(f"some\nother\nlines\nhere\n{label.format(host.format(2))}{ERROR}\n")
+    assert "host" not in event.fields
+
+
+def test_a_program_that_names_itself_in_brackets_is_no_host(read: Read) -> None:
+    """`[TRT-LLM]` before all lines is a program."""
+    (event,) = read("[TRT-LLM] INFO step\n" * 6 + f"[TRT-LLM] {ERROR}\n")
+    assert "host" not in event.fields
+
+
+def test_mpich_labels_count_where_the_lines_around_have_them(read: Read) -> None:
+    """`[3] ` is a task's label in the output of `mpiexec -l`, and a job of the shell elsewhere."""
+    assert ranks(read("".join(f"[{n}] INFO step {n}\n" for n in range(8)) + f"[3] {ERROR}\n")) == [3]
+    assert ranks(read(f"some\nother\nlines\nhere\n[3] {ERROR}\n")) == [None]
+
+
+def test_a_traceback_belongs_to_the_rank_whose_logger_began_it(read: Read) -> None:
+    """A logger labels the first line of what it prints only; the lines right after it are still its own."""
+    log = (
+        "[2025-02-23 11:40:08 TP5] Scheduler hit an exception: Traceback (most recent call last):\n"
+        '  File "/job/serve.py", line 7, in run\n    step()\nValueError: bad batch\n'
+    )
+    (event,) = [one for one in read(log) if one.kind == "python_exception"]
+    assert event.subject is not None
+    assert (event.subject.rank, event.fields["file"], event.fields["line"]) == (5, "/job/serve.py", 7)
+
+
+def test_two_tracebacks_without_labels_in_their_lines_blame_nobody(read: Read) -> None:
+    """Where the second one begins within the first one, what follows may be of either."""
+    log = (
+        "[2025-02-23 11:40:08 TP5] Scheduler hit an exception: Traceback (most recent call last):\n"
+        '  File "/job/serve.py", line 7, in run\n'
+        "[2025-02-23 11:40:08 TP6] Scheduler hit an exception: Traceback (most recent call last):\n"
+        '    step()\n  File "/job/other.py", line 9, in run\nValueError: bad batch\n'
+    )
+    assert 5 not in ranks(read(log), "python_exception")
+
+
+@pytest.mark.parametrize(
     ("line", "expected"),
     [
         (f"[rank3]: {ERROR}", 3),
@@ -46,6 +154,24 @@ def ranks(events: list[Event], kind: str = "cuda_out_of_memory") -> list[int | N
 )
 def test_a_label_says_the_rank_where_the_whole_prefix_parses(read: Read, line: str, expected: int | None) -> None:
     """Labels of torch and mpirun count, torn and contradictory ones do not."""
+    assert ranks(read(line + "\n")) == [expected]
+
+
+BAR = "Epoch 3:  50%|#####     | 10/20 [00:10<00:10,  1.00s/it, loss=0.5]"
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (f"{BAR}[rank3]: {ERROR}", 3),
+        (f"[1,4]<stderr>:{BAR}{ERROR}", 4),
+        (f"{BAR}{ERROR}", None),
+        (f"[rank3]: {BAR}{ERROR}", None),
+        (f"{BAR[:40]}[rank3]: {ERROR}", None),
+    ],
+)
+def test_what_follows_a_progress_bar_is_not_that_of_the_bar(read: Read, line: str, expected: int | None) -> None:
+    """A bar has no line end of its own: the label after it counts, or that of a launcher before it, and no other one."""
     assert ranks(read(line + "\n")) == [expected]
 
 
@@ -182,6 +308,13 @@ LINES = [
     (f"[1,7]<stderr>:RuntimeError: {OOM}", 7),
     ("[1,9]<stdout>:step 12 loss 0.5", 9),
     ("node-a:10:11 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM", 0),
+    (f"[rank: 11] {ERROR}", 11),
+    (f"[Rank 12] ERROR {ERROR}", 12),
+    (f"Rank 13: {ERROR}", 13),
+    (f"[2025-02-23 11:40:08 TP14] Capture cuda graph failed: {ERROR}", 14),
+    (f"(Worker_TP15 pid=77) ERROR 04-29 10:04:15 [multiproc_executor.py:772] {ERROR}", 15),
+    (f"[1,mpirank:16,algo-1]<stderr>:{ERROR}", 16),
+    (BAR, -1),
 ]  # fmt: skip
 KNOWN = (
     "node-a:10:11 [0] NCCL INFO comm 0x1 rank 0 nranks 2 cudaDev 0 busId 1000 commId 0x5 - Init COMPLETE\n"
