@@ -173,8 +173,9 @@ class LogStream:
     def _open(self, line: Line, hit: Hit, time: float | None) -> Iterator[Event]:
         message = hit.wording.message
         labels, start = self._attribution.labels(line)
-        same = [one for one in self._blocks if one.message.opens == message.opens and one.labels == labels]
         block_type = BLOCKS[message.opens]
+        holding = (message.opens, *block_type.part_of)
+        same = [one for one in self._blocks if one.message.opens in holding and one.labels == labels]
         if (same and not block_type.reopens) or len(self._blocks) - len(same) >= BLOCKS_OPEN:
             return
         for one in same:

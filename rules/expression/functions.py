@@ -41,6 +41,9 @@ FUNCTIONS: dict[str, Function] = {
     "times": Function("told", 'times(kind, field="x")', "how many such events were told"),
     "said": Function("told", 'said(kind, "name", field="x")', "what the last such event says"),
     "distinct": Function("told", 'distinct(kind, "name", field="x")', "how many different values such events say"),
+    "growth": Function(
+        "told", 'growth(kind, "name")', "by what factor values of one field `of` kept growing; 1 if they did not"
+    ),
     # over the group of the subject
     "p50_of": Function("group", "p50_of(expression)", "lower median over the group"),
     "mad_of": Function("group", "mad_of(expression)", "median distance from the median of the group"),

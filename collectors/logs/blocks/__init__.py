@@ -11,12 +11,13 @@ from collections.abc import Mapping
 from aidiag.collectors.logs.blocks.block import Outcome, TextBlock
 from aidiag.collectors.logs.blocks.failure_table import FailureTable
 from aidiag.collectors.logs.blocks.missing_ranks import MissingRanks
-from aidiag.collectors.logs.blocks.traceback import Traceback
+from aidiag.collectors.logs.blocks.traceback import TornTraceback, Traceback
 
 __all__ = ["BLOCKS", "Outcome", "TextBlock"]
 
 BLOCKS: Mapping[str, type[TextBlock]] = {
     "traceback": Traceback,
+    "torn_traceback": TornTraceback,
     "failure_table": FailureTable,
     "missing_ranks": MissingRanks,
 }

@@ -15,6 +15,7 @@ class FailureTable:
     """torchrun's table: entries of `key : value` lines, each behind its `[number]:`, under two headings."""
 
     reopens: ClassVar[bool] = False
+    part_of: ClassVar[tuple[str, ...]] = ()
 
     _PAIR = re.compile(r"\s{0,8}(time|host|rank|exitcode|error_file|traceback)\s{0,12}: (.{0,1000}).*")
     _RULE = re.compile(r"\s{0,4}(?:-{8,500}|={8,500}|<NO_OTHER_FAILURES>|Failures:|\[\d{1,6}\]:)\s{0,4}")

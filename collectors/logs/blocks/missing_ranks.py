@@ -15,6 +15,7 @@ class MissingRanks:
     """Horovod's stall report: after `Missing ranks:` one line a rank, with the tensors it has not submitted."""
 
     reopens: ClassVar[bool] = True
+    part_of: ClassVar[tuple[str, ...]] = ()
 
     _ENTRY = re.compile(r"(\d{1,7})!?: \[([^\],]{0,1000})")
 
