@@ -24,10 +24,10 @@ _ISO = rb"\d{4}[-/]\d\d[-/]\d\d[T _]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:
 _LABEL = re.compile(
     rb"(?P<iso>" + _ISO + rb")[ \t](?:std(?:out|err)[ ][FP][ ])?(?:[-|][ ])?"  # container runtime (CRI), Python logging
     rb"|\[(?P<iso_boxed>" + _ISO + rb")(?::[ ][A-Z][ ][^\]]{1,200})?\]:?[ _]?"  # NCCL, Python logging, Horovod
-    rb"|\[rank(?P<rank>\d{1,7})\]:[ ]?"  # torch from 2.3
+    rb"|\[rank(?P<rank>\d{1,7})\]:?[ ]?"  # torch from 2.3, and programs that label ranks in its way
     rb"|\[\d{1,5},(?P<task>\d{1,7})\]<std(?:out|err)>:[ ]?"  # mpirun --tag-output
     rb"|\[[A-Za-z_]{1,32}(?P<local_rank>\d{1,4})\]:[ ]?"  # torchrun --tee: [default0]:
-    rb"|\(\w{1,64} pid=(?P<actor_pid>\d{1,10})(?:, ip=(?P<actor_host>[0-9A-Za-z.:-]{2,64}))?\)[ ]?"  # Ray
+    rb"|\(\w{1,64} (?:rank=(?P<worker_rank>\d{1,7}) )?pid=(?P<actor_pid>\d{1,10})(?:, ip=(?P<actor_host>[0-9A-Za-z.:-]{2,64}))?\)[ ]?"  # Ray, vLLM
     rb"|\[pod/(?P<pod>[\w.-]{1,253})/[\w.-]{1,63}\][ ]?"  # kubectl logs --prefix
     rb"|(?P<host>" + _HOST + rb"):(?P<pid>\d{1,10}):\d{1,10} \[(?P<device>-?\d{1,10})\][ ]"
     rb"(?:[\w./-]{1,120}:\d{1,6}[ ](?:\([\w:~]{1,120}\)[ ])?)?(?:NCCL [A-Z]{4,7}[ ])?"  # NCCL
@@ -57,6 +57,7 @@ _LEAD = re.compile(
     rb"|(?:[A-Za-z_]\w{0,63}\.){1,8}[A-Za-z_]{1,63}[ ]?[:|-][ ]"
     rb"|[A-Za-z_][\w.]{0,62}[A-Za-z_] - |[\w./-]{1,200}\.(?:py|cc|cpp|cu|h):\d{1,6}(?: -|\])[ ]"
     rb"|[A-Za-z_]{2,64}:[ ]?|NET/\w{1,16} ?: |Net : |ncclComm\w{1,40} "
+    rb"|[\w./-]{1,200}\.cuh?:\d{1,6}(?=: [A-Za-z_])"  # kernel assertions
     rb"|what\(\):[ ]{1,4}|[-|:][ ]"
 )
 
@@ -163,6 +164,8 @@ def _labels(text: bytes, prefix: Prefix, at: int = 0) -> int:
                 prefix._set("host", value.decode())
             elif name in _PIDS:
                 prefix._set("pid", int(value))
+            elif name == "worker_rank":
+                prefix._set("rank", int(value))
             elif name in ("rank", "task", "local_rank", "device"):
                 prefix._set(name, int(value))
     return at

@@ -28,6 +28,9 @@ BLOCK_LINES = 2_000
 
 BLOCKS_OPEN = 64
 
+_QUOTED = re.compile(rb'[A-Za-z,] "$')
+"""Before a message that prose quotes: a word, a blank and a quotation mark. In JSON a colon comes before the mark."""
+
 _OTHER_PROCESS = re.compile(r"Process (\d{1,10}) has (\d{1,15}(?:\.\d{1,6})? ?[A-Za-z]{1,5}) memory in use")
 
 
@@ -125,6 +128,8 @@ class LogStream:
 
     def _events_of(self, line: Line, hit: Hit, time: float | None) -> Iterator[Event]:
         message, fields = hit.wording.message, hit.fields
+        if _QUOTED.search(line.text, max(0, hit.start - 4), hit.start):
+            return
         if message.reads == "kernel":
             fact = self._kernel.fact(decode(line.text[hit.start :]).rstrip())
             if fact is None or fact.kind != message.kind:
