@@ -11,6 +11,7 @@ from aidiag.collectors.pci import pci_address, pci_address_of_number
 
 UNIT_BYTES: Mapping[str, int] = {
     "bytes": 1, "b": 1,
+    "ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30, "ti": 1 << 40,
     "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40,
     "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40,
     "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30, "tb": 1 << 40,
@@ -56,9 +57,7 @@ TYPES: Mapping[str, Type] = {
     "pci": Type(r"(?:PCI:)?[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-9a-fA-F])?", pci_address),
     "pci_number": Type(r"(?:0x)?[0-9a-fA-F]{1,16}", pci_address_of_number),
     "size": Type(r"\d{1,15}(?:\.\d{1,6})? ?(?:bytes|[KMGTkmgt]i?[Bb]|B)", size_bytes, closed=True),
-    "amount": Type(
-        r"\d{1,15}(?:\.\d{1,6})? ?(?:[Bb]ytes|[KMGTkmgt](?:i?[Bb])?|B)(?![A-Za-z])", size_bytes, closed=True
-    ),
+    "amount": Type(r"\d{1,15}(?:\.\d{0,6})? ?(?:[Bb]ytes|[KMGTkmgt]i?[Bb]?|B)(?![A-Za-z])", size_bytes, closed=True),
     "blanks": Type(r"[ \t]{1,32}", as_text),
     "mib": Type(r"\d{1,9}", _mib_bytes),
     "gib": Type(r"\d{1,6}(?:\.\d{1,6})?", _gib_bytes),

@@ -58,6 +58,7 @@ _LEAD = re.compile(
     rb"|[A-Za-z_][\w.]{0,62}[A-Za-z_] - |[\w./-]{1,200}\.(?:py|cc|cpp|cu|h):\d{1,6}(?: -|\])[ ]"
     rb"|[A-Za-z_]{2,64}:[ ]?|NET/\w{1,16} ?: |Net : |ncclComm\w{1,40} "
     rb"|[\w./-]{1,200}\.cuh?:\d{1,6}(?=: [A-Za-z_])"  # kernel assertions
+    rb"|\d\d-\d\d \d\d:\d\d:\d\d[ ]"  # vLLM, after the level
     rb"|what\(\):[ ]{1,4}|[-|:][ ]"
 )
 

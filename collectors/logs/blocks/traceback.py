@@ -105,5 +105,6 @@ class TornTraceback(Traceback):
 
     def take(self, line: Line, start: int, content: str) -> list[Outcome]:
         """Read a frame (the first line is one), a line of code, or the exception at the end."""
-        self._lead = self._lead or ""
+        if self._lead is None:
+            self._lead = self._DIGITS.sub("0", content[: content.find('File "')].rstrip(" "))
         return super().take(line, start, content)

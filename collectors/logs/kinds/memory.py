@@ -6,6 +6,8 @@ from aidiag.collectors.logs.kinds.kind import kind
 from aidiag.collectors.signal import EventKind
 
 KINDS: tuple[EventKind, ...] = (
+    kind("rank", "host_allocation_failed", "The host refused memory to a process", "tried_bytes error"),
+    kind("rank", "oom_recovered", "A program goes on after it ran out of memory", "batch"),
     kind(
         "rank",
         "cuda_out_of_memory",
