@@ -28,8 +28,10 @@ BLOCK_LINES = 2_000
 
 BLOCKS_OPEN = 64
 
-_QUOTED = re.compile(rb'[A-Za-z,] "$')
-"""Before a message that prose quotes: a word, a blank and a quotation mark. In JSON a colon comes before the mark."""
+QUOTE_BYTES = 120
+
+_PROSE = re.compile(rb"(?<!error)(?<!with)(?<!reason)(?<!message)(?<!exception)(?<!File)(?<!file)(?<=[A-Za-z,]) $")
+"""What stands before a quotation mark in prose: a word and a blank. In JSON it is a colon, and an error's words are its own."""
 
 _OTHER_PROCESS = re.compile(r"Process (\d{1,10}) has (\d{1,15}(?:\.\d{1,6})? ?[A-Za-z]{1,5}) memory in use")
 
@@ -128,7 +130,7 @@ class LogStream:
 
     def _events_of(self, line: Line, hit: Hit, time: float | None) -> Iterator[Event]:
         message, fields = hit.wording.message, hit.fields
-        if _QUOTED.search(line.text, max(0, hit.start - 4), hit.start):
+        if _is_quoted(line.text, hit.start):
             return
         if message.reads == "kernel":
             fact = self._kernel.fact(decode(line.text[hit.start :]).rstrip())
@@ -226,6 +228,13 @@ def _subject(kind: str, rank: int | None, host: str, job: str, pci_bus_id: str) 
             return Subject("gpu", pci_bus_id, host=host) if host else None
         case _:
             return subject.job(job) if job else None
+
+
+def _is_quoted(text: bytes, message: int) -> bool:
+    """Whether a message is quoted in prose: an open quotation mark stands before it, behind a word that names no error."""
+    before = text[max(0, message - QUOTE_BYTES) : message]
+    mark = before.rfind(b'"')
+    return mark >= 0 and bool(_PROSE.search(before[:mark])) and not before[mark + 1 : mark + 2].isspace()
 
 
 def _mark(hit: Hit) -> str:

@@ -106,5 +106,5 @@ class TornTraceback(Traceback):
     def take(self, line: Line, start: int, content: str) -> list[Outcome]:
         """Read a frame (the first line is one), a line of code, or the exception at the end."""
         if self._lead is None:
-            self._lead = self._DIGITS.sub("0", content[: content.find('File "')].rstrip(" "))
+            self._lead = self._DIGITS.sub("0", content[: content.find('File "')].removesuffix("  "))
         return super().take(line, start, content)
