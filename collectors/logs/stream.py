@@ -30,6 +30,9 @@ BLOCKS_OPEN = 64
 
 QUOTE_BYTES = 120
 
+READINGS_ALL = 64
+"""So many readings of one name are all told; of the next as many every second, of twice as many every fourth, and so on."""
+
 _PROSE = re.compile(rb"(?<!error)(?<!with)(?<!reason)(?<!message)(?<!exception)(?<!File)(?<!file)(?<=[A-Za-z,]) $")
 """What stands before a quotation mark in prose: a word and a blank. In JSON it is a colon, and an error's words are its own."""
 
@@ -73,6 +76,7 @@ class LogStream:
         self._scanner = Scanner(catalogue)
         self._attribution = Attribution(processes or Processes(), owner, reference)
         self._blocks: list[_Open] = []
+        self._readings: dict[FieldValue, int] = {}
         self._kernel = KernelLines(told_by="log")
 
     def feed(self, data: bytes, time: float | None = None) -> Iterator[Event]:
@@ -130,7 +134,7 @@ class LogStream:
 
     def _events_of(self, line: Line, hit: Hit, time: float | None) -> Iterator[Event]:
         message, fields = hit.wording.message, hit.fields
-        if _is_quoted(line.text, hit.start):
+        if _is_quoted(line.text, hit.start) or (message.kind == "memory_reading" and self._is_one_of_many(fields)):
             return
         if message.reads == "kernel":
             fact = self._kernel.fact(decode(line.text[hit.start :]).rstrip())
@@ -174,6 +178,12 @@ class LogStream:
         here = "" if stated in LOOPBACK_NAMES else stated
         whose = _subject(kind, rank, here, self._job, str(fields.get("pci_bus_id", "")))
         return Event(kind, whose, time, fields, origin.unix, place, line.position(start))
+
+    def _is_one_of_many(self, fields: Mapping[str, FieldValue]) -> bool:
+        """Whether a reading that comes with each step may be left out: the more came, the fewer are told."""
+        name = fields.get("of", "")
+        number = self._readings[name] = self._readings.get(name, 0) + 1
+        return number > READINGS_ALL and number % (1 << (number.bit_length() - READINGS_ALL.bit_length())) != 0
 
     # blocks of several lines
 
