@@ -129,7 +129,14 @@ _FORMS = (
     # Memory cgroup out of memory: Killed process 4711 (python3) total-vm:9kB, anon-rss:8kB, file-rss:1kB, ...
     _form(
         "Killed process",
-        r"(?:[^:]{1,80}: )?Killed process (?P<pid>\d{1,10}) \((?P<name>.{0,64}?)\),?(?P<rest> (?:total-vm:|UID[: ]).*|)",
+        r"(?:[^:]{1,80}: )?Killed process (?P<pid>\d{1,10})(?:, UID \d{1,10},)? \((?P<name>.{0,64}?)\),?"
+        r"(?P<rest> (?:total-vm:|vsz:|UID[: ]).*|)",
+        _killed,
+    ),
+    # Memory cgroup out of memory: Kill process 4711 (python3) score 271 or sacrifice child (before Linux 5.0)
+    _form(
+        "Kill process",
+        r"(?:[^:]{1,80}: )?Kill process (?P<pid>\d{1,10}) \((?P<name>.{0,64}?)\)(?P<rest> score .*)",
         _killed,
     ),
     # mlx5_core 0000:1a:00.0 ens1f0: Link down | igb 0000:01:00.0 eno1: igb: eno1 NIC Link is Up 1000 Mbps

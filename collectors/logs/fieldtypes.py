@@ -11,6 +11,8 @@ from aidiag.collectors.pci import pci_address, pci_address_of_number
 
 UNIT_BYTES: Mapping[str, int] = {
     "bytes": 1, "b": 1,
+    "ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30, "ti": 1 << 40,
+    "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40,
     "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40,
     "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30, "tb": 1 << 40,
 }  # fmt: skip
@@ -35,6 +37,14 @@ def size_bytes(text: str) -> int:
     return round(float(number) * UNIT_BYTES[unit.lower()])
 
 
+def _mib_bytes(text: str) -> int:
+    return int(text) << 20
+
+
+def _gib_bytes(text: str) -> int:
+    return round(float(text) * (1 << 30))
+
+
 def as_text(text: str) -> str:
     """Text without blanks around it."""
     return text.strip()
@@ -48,6 +58,10 @@ TYPES: Mapping[str, Type] = {
     "pci_number": Type(r"(?:0x)?[0-9a-fA-F]{1,16}", pci_address_of_number),
     "bus": Type(r"[0-9a-fA-F]{2}", lambda text: f"0000:{text.lower()}:00.0", closed=True),
     "size": Type(r"\d{1,15}(?:\.\d{1,6})? ?(?:bytes|[KMGTkmgt]i?[Bb]|B)", size_bytes, closed=True),
+    "amount": Type(r"\d{1,15}(?:\.\d{0,6})? ?(?:[Bb]ytes|[KMGTkmgt]i?[Bb]?|B)(?![A-Za-z])", size_bytes, closed=True),
+    "blanks": Type(r"[ \t]{1,32}", as_text),
+    "mib": Type(r"\d{1,9}", _mib_bytes),
+    "gib": Type(r"\d{1,6}(?:\.\d{1,6})?", _gib_bytes),
     "digits": Type(r"\d{1,19}", as_text),
     "version": Type(r"\d{1,3}\.\d{1,4}(?:\.\d{1,4})?(?:\.\d{1,4})?", as_text),
     "counter": Type(r"[.:= \t]{1,32}\d{1,19}", lambda text: int(text.strip(".:= \t"))),

@@ -1,4 +1,4 @@
-"""Words that a user or a model said: a log of a chat server, or samples in a training log, are full of quoted errors."""
+"""Words that are quoted: a log of a chat server, samples in a training log and notes of people are full of errors of others."""
 
 from __future__ import annotations
 
@@ -21,14 +21,26 @@ _NAMED = re.compile(
     rb"['\"]?\s{0,2}[:=]\s{0,2}\[?[bfru]?(['\"])"
 )  # fmt: skip
 
+PROSE_REACH = 120
+_PROSE = re.compile(rb"(?<!error)(?<!with)(?<!reason)(?<!message)(?<!exception)(?<!File)(?<!file)(?<=[A-Za-z,]) $")
+"""What stands before a quotation mark in prose: a word and a blank. In JSON it is a colon, and an error's words are its own."""
+
 
 def is_quoted(text: bytes, start: int) -> bool:
-    """Whether what starts at `start` of a line stands within what somebody said to a model, or a model to them."""
+    """Whether what starts at `start` of a line is quoted: by a user, a model, or in prose."""
     if start == 0:
         return False
     before = text[max(0, start - REACH) : start]
+    if _in_prose(before[-PROSE_REACH:]):
+        return True
     if _MARK.search(before) or (start <= REACH and _SPEAKER.match(before)):
         return True
     # A later opening quote of a kind ends the earlier ones of its kind.
     last = {opened[1]: opened.end() for opened in _NAMED.finditer(before)}
     return any(not re.search(rb"(?<!\\)" + quote, before[end:]) for quote, end in last.items())
+
+
+def _in_prose(before: bytes) -> bool:
+    """Whether an open quotation mark stands before it, behind a word that names no error."""
+    mark = max(before.rfind(b'"'), before.rfind("\N{LEFT DOUBLE QUOTATION MARK}".encode()))
+    return mark >= 0 and bool(_PROSE.search(before[:mark])) and not before[mark + 1 : mark + 2].isspace()

@@ -30,10 +30,10 @@ BLOCK_LINES = 2_000
 
 BLOCKS_OPEN = 64
 
-_OTHER_PROCESS = re.compile(r"Process (\d{1,10}) has (\d{1,15}(?:\.\d{1,6})? ?[A-Za-z]{1,5}) memory in use")
+READINGS_ALL = 64
+"""So many readings of one name are all told; of the next as many every second, of twice as many every fourth, and so on."""
 
-_QUOTED = re.compile(rb'[a-z] (?:"|\xe2\x80\x9c)(?:[A-Za-z_.]{1,40}: )?(?:\[Errno \d{1,3}\] )?$')
-"""What stands before an error that somebody writes about: `my job prints "RuntimeError: `, a prompt or a sample."""
+_OTHER_PROCESS = re.compile(r"Process (\d{1,10}) has (\d{1,15}(?:\.\d{1,6})? ?[A-Za-z]{1,5}) memory in use")
 
 
 @dataclass(slots=True, eq=False)
@@ -86,6 +86,7 @@ class LogStream:
         self._scanner = Scanner(catalogue)
         self._attribution = Attribution(processes or Processes(), owner, reference)
         self._blocks: list[_Open] = []
+        self._readings: dict[FieldValue, int] = {}
         self._kernel = KernelLines(told_by="log")
 
     def feed(self, data: bytes, time: float | None = None) -> Iterator[Event]:
@@ -143,7 +144,7 @@ class LogStream:
 
     def _events_of(self, line: Line, hit: Hit, time: float | None) -> Iterator[Event]:
         message, fields = hit.wording.message, hit.fields
-        if message.severity == "error" and _QUOTED.search(line.text[max(0, hit.start - 80) : hit.start]):
+        if message.kind == "memory_reading" and self._is_one_of_many(fields):
             return
         if message.reads == "kernel":
             fact = self._kernel.fact(decode(line.text[hit.start :]).rstrip())
@@ -190,13 +191,20 @@ class LogStream:
         whose = _subject(kind, rank, here, self._job, str(fields.get("pci_bus_id", "")))
         return Event(kind, whose, time, fields, origin.unix, place, line.position(start))
 
+    def _is_one_of_many(self, fields: Mapping[str, FieldValue]) -> bool:
+        """Whether a reading that comes with each step may be left out: the more came, the fewer are told."""
+        name = fields.get("of", "")
+        number = self._readings[name] = self._readings.get(name, 0) + 1
+        return number > READINGS_ALL and number % (1 << (number.bit_length() - READINGS_ALL.bit_length())) != 0
+
     # blocks of several lines
 
     def _open(self, line: Line, hit: Hit, time: float | None) -> Iterator[Event]:
         message = hit.wording.message
         labels, start = self._attribution.labels(line)
-        same = [one for one in self._blocks if one.message.opens == message.opens and one.labels == labels]
         block_type = BLOCKS[message.opens]
+        holding = (message.opens, *block_type.part_of)
+        same = [one for one in self._blocks if one.message.opens in holding and one.labels == labels]
         if (same and not block_type.reopens) or len(self._blocks) - len(same) >= BLOCKS_OPEN:
             return
         for one in same:

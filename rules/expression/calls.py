@@ -124,7 +124,7 @@ def _event(parser: Parser, call: ast.Call, name: str) -> Typed:
 
 
 def _told(parser: Parser, call: ast.Call, name: str) -> Typed:
-    """anywhere, times, said, only and distinct of an event kind, with fields that select."""
+    """anywhere, times, said, only, distinct and growth of an event kind, with fields that select."""
     offset = call.col_offset - 1
     kinds = parser.names.registry.events
     first = call.args[0] if call.args else None
@@ -132,7 +132,7 @@ def _told(parser: Parser, call: ast.Call, name: str) -> Typed:
         word = first.id if isinstance(first, ast.Name) else ""
         raise ExpressionError(f"{name} takes an event kind", offset, did_you_mean(word, kinds))
     kind, wanted = kinds[first.id], ""
-    if len(call.args) != (2 if name in ("said", "only", "distinct") else 1):
+    if len(call.args) != (2 if name in ("said", "only", "distinct", "growth") else 1):
         raise ExpressionError(f"{name} is called wrongly", offset, f"write {FUNCTIONS[name].form}")
     if len(call.args) > 1:
         wanted = parser.text(call.args[1])

@@ -42,6 +42,9 @@ FUNCTIONS: dict[str, Function] = {
     "said": Function("told", 'said(kind, "name", field="x")', "what the last such event says"),
     "only": Function("told", 'only(kind, "name", field="x")', "what such events say, where all say the same"),
     "distinct": Function("told", 'distinct(kind, "name", field="x")', "how many different values such events say"),
+    "growth": Function(
+        "told", 'growth(kind, "name")', "by what factor values of one field `of` kept growing; 1 if they did not"
+    ),
     # over the group of the subject
     "p50_of": Function("group", "p50_of(expression)", "lower median over the group"),
     "mad_of": Function("group", "mad_of(expression)", "median distance from the median of the group"),

@@ -1,4 +1,5 @@
-"""Functions of what was told anywhere in an incident, whoever told it: `anywhere`, `times`, `said`, `only`, `distinct`.
+"""Functions of what was told anywhere in an incident, whoever told it: `anywhere`, `times`, `said`, `only`, `distinct`,
+`growth`.
 
 A host's command output, a launcher's word and an unattributed line of a merged log count as much as the subject's own
 events; those of another job do not.
@@ -6,7 +7,8 @@ events; those of another job do not.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from aidiag.collectors.observation import Event
@@ -45,7 +47,40 @@ def closure(node: Told, like: Mapping[str, Closure]) -> Closure:
     def distinct(frame: Frame) -> float:
         return float(len(set(_values(alike(frame), node))))
 
-    return {"anywhere": anywhere, "times": times, "said": said, "only": only, "distinct": distinct}[node.function]
+    def growth(frame: Frame) -> float:
+        series: dict[tuple[Any, ...], list[float]] = {}
+        for event in alike(frame):
+            value = event.fields.get(node.argument)
+            if isinstance(value, (int, float)) and value > 0:
+                names = (text for text in event.fields.items() if text[0] == "of")
+                series.setdefault((event.subject, *names), []).append(value)
+        found = [_growth(values) for values in series.values() if len(values) >= GROWTH_VALUES]
+        if not found:
+            raise undecided(f"growth of {node.kind}", f"fewer than {GROWTH_VALUES} values were told")
+        return max(found)
+
+    functions = {
+        "anywhere": anywhere,
+        "times": times,
+        "said": said,
+        "distinct": distinct,
+        "growth": growth,
+        "only": only,
+    }
+    return functions[node.function]
+
+
+GROWTH_VALUES = 3
+"""So many values show whether a quantity keeps growing."""
+DROP_MOST = 0.05
+LATE_LEAST = 0.2
+
+
+def _growth(values: Sequence[float]) -> float:
+    """By what factor values grew that never fell much and grew in their second half too; 1 where they did not."""
+    falls = any(later < earlier * (1 - DROP_MOST) for earlier, later in pairwise(values))
+    rise, late = values[-1] - values[0], values[-1] - values[len(values) // 2]
+    return 1.0 if falls or late < LATE_LEAST * rise else max(1.0, values[-1] / values[0])
 
 
 def events(frame: Frame, node: Told) -> list[Event]:

@@ -22,7 +22,7 @@ from aidiag.collectors.logs.blocks.link_info import LinkInfo
 from aidiag.collectors.logs.blocks.missing_ranks import MissingRanks
 from aidiag.collectors.logs.blocks.nvlink_status import NvlinkStatus
 from aidiag.collectors.logs.blocks.rdma_ports import RdmaPorts
-from aidiag.collectors.logs.blocks.traceback import Traceback
+from aidiag.collectors.logs.blocks.traceback import TornTraceback, Traceback
 
 __all__ = ["BLOCKS", "Outcome", "TextBlock"]
 
@@ -31,6 +31,7 @@ BLOCKS: Mapping[str, type[TextBlock]] = {
     "rdma_ports": RdmaPorts,
     "answer": Answer,
     "traceback": Traceback,
+    "torn_traceback": TornTraceback,
     "failure_table": FailureTable,
     "host_table": HostTable,
     "missing_ranks": MissingRanks,

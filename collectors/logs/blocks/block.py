@@ -28,6 +28,8 @@ class TextBlock(Protocol):
     """Whether its first line, when it comes again, begins a new block."""
     takes_others: ClassVar[bool] = False
     """Whether lines with any labels belong to it where its first one has none."""
+    part_of: ClassVar[tuple[str, ...]] = ()
+    """The blocks in which its first line is an ordinary one and opens nothing."""
 
     def __init__(self, fields: Mapping[str, FieldValue], doubtful: bool) -> None:
         """Begin. `fields` are those of the opening message; `doubtful` when it cut another block of its kind short."""

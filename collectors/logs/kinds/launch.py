@@ -26,7 +26,10 @@ KINDS: tuple[EventKind, ...] = (
     kind("host", "launcher_signalled", "A launcher was told to stop", "signal"),
     kind("host", "worker_group_restarted", "A launcher starts its workers again", "state attempts_left attempts"),
     kind(
-        "rank", "python_exception", "A Python exception was printed with its traceback", "type text file line function"
+        "rank",
+        "python_exception",
+        "A Python exception was printed with its traceback",
+        "type text file line function innermost functions about",
     ),
     kind(
         "host",

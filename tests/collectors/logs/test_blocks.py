@@ -72,6 +72,59 @@ def test_a_traceback_gives_its_exception_and_the_users_deepest_frame(read: Read)
     assert (event.place.line, event.place.text) == (10, "ValueError: shapes 3: 4")
 
 
+OUT_OF_MEMORY = '''\
+Traceback (most recent call last):
+  File "/code/train.py", line 88, in train
+    self.step(batch)
+  File "/venv/lib/python3.11/site-packages/lib/loss.py", line 12, in loss_of
+    loss = F.cross_entropy(logits, labels)
+           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+  File "/venv/lib/python3.11/site-packages/torch/nn/functional.py", line 99, in cross_entropy
+    return torch._C._nn.cross_entropy_loss(
+torch.OutOfMemoryError: CUDA out of memory.
+'''  # fmt: skip
+
+
+def raised(events: list[Event]) -> dict[str, object]:
+    """What the traceback among some events says."""
+    return dict(next(event.fields for event in events if event.kind == "python_exception"))
+
+
+@pytest.mark.parametrize("before", ["", "[rank1]: ", "trainer_1  | ", "ERROR 03-04 10:23:58 engine.py:400] "])
+@pytest.mark.parametrize("torn", [0, 1, 3])
+def test_a_traceback_tells_which_code_asked_for_memory(read: Read, before: str, torn: int) -> None:
+    """The deepest call outside of torch with what it called there, behind any prefix, also where the first lines are gone."""
+    lines = OUT_OF_MEMORY.splitlines(keepends=True)[torn:]
+    fields = raised(read("".join(before + line for line in lines)))
+    assert fields["innermost"] == "loss_of: loss = F.cross_entropy(logits, labels) cross_entropy"
+    assert fields["functions"] == "train loss_of cross_entropy"[0 if torn < 3 else 6 :]
+    assert fields["about"] == "memory"
+
+
+def test_an_exception_of_another_sort_is_not_about_memory(read: Read) -> None:
+    """Only what tells of memory is."""
+    assert "about" not in raised(read(TRACEBACK))
+
+
+def test_a_frame_within_a_traceback_opens_no_second_one(read: Read) -> None:
+    """One traceback, one exception."""
+    assert [event.kind for event in read(OUT_OF_MEMORY)].count("python_exception") == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ('the user asks: what is "OSError: [Errno 24] Too many open files" about', []),
+        ('OSError: [Errno 24] Too many open files: "/data/x"', ["open_files_exhausted"]),
+        ('{"message": "OSError: [Errno 24] Too many open files"}', ["open_files_exhausted"]),
+        ('it ended with "Too many open files"', ["open_files_exhausted"]),
+    ],
+)
+def test_a_message_that_prose_quotes_is_no_event(read: Read, line: str, told: list[str]) -> None:
+    """Generated text and requests quote errors; JSON and other programs' words of an error do not."""
+    assert [event.kind for event in read(line + "\n")] == told
+
+
 def test_tracebacks_of_two_ranks_that_interleave_stay_apart(read: Read) -> None:
     """Each block takes the lines with its own label."""
     other = TRACEBACK.replace("model.py", "loss.py").replace("ValueError", "KeyError")

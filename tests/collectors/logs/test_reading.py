@@ -1,6 +1,7 @@
 import io
 import os
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from aidiag.collectors.logs.attribution import Owner
 from aidiag.collectors.logs.compiled import Catalogue
 from aidiag.collectors.logs.files import RefusedError, open_regular, owner_by_name
 from aidiag.collectors.logs.reading import read_lines
+from aidiag.collectors.observation import Event
 from aidiag.collectors.subject import rank
 
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
@@ -170,3 +172,12 @@ def test_a_time_without_year_is_that_of_the_file(tmp_path: Path, catalogue: Cata
     (event,) = read_log(path, catalogue=catalogue)
     assert event.unix is not None
     assert event.unix == pytest.approx(1_669_809_600, abs=86_400)  # 30 November 2022
+
+
+def test_of_readings_that_come_with_each_step_fewer_and_fewer_are_told(read: Callable[..., list[Event]]) -> None:
+    """A long run tells hundreds of them, not as many as it has steps, and they are spread over the run."""
+    log = "".join(f"step {number} max_memory_allocated {number + 1} MB\n" for number in range(4096))
+    found = [event.fields["bytes"] for event in read(log) if event.kind == "memory_reading"]
+    assert 64 <= len(found) <= 64 * 8
+    assert found[0] == 1 << 20
+    assert max(found) == 4096 << 20

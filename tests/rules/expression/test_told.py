@@ -71,6 +71,30 @@ def test_everyone_of_the_job_counts_and_nobody_of_another(window: Window, text: 
     assert worth(window, text) == value
 
 
+@pytest.mark.parametrize(
+    ("values", "factor"),
+    [
+        ([1, 2, 3, 4], 4.0),
+        ([1, 2, 1.99, 4], 4.0),
+        ([1, 2, 1, 4], 1.0),
+        ([1, 4, 4, 4, 4.1], 1.0),
+        ([4, 3, 2], 1.0),
+    ],
+)
+def test_growth_is_what_never_falls_and_goes_on(values: list[float], factor: float) -> None:
+    """A rise that ends early, or one that falls back, is none."""
+    found = Window(REGISTRY, event_horizon_seconds=None, unix_offset=0.0)
+    for number, value in enumerate(values):
+        found.add(Event("answer", host("b"), 1.0 + number, {"seconds": value}))
+    assert worth(found, 'growth(answer, "seconds")') == factor
+
+
+def test_growth_of_few_values_is_undecided(window: Window) -> None:
+    """One value tells nothing."""
+    with pytest.raises(Undecided, match="fewer than 3"):
+        worth(window, 'growth(answer, "seconds")')
+
+
 def test_what_nobody_says_is_undecided(window: Window) -> None:
     """A value that was not told has none, and a kind that cannot be seen is neither there nor not."""
     with pytest.raises(Undecided, match="no event says it"):
