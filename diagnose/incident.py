@@ -13,6 +13,7 @@ from aidiag import __version__
 from aidiag.collectors.logs import read_log
 from aidiag.collectors.logs.attribution import Owner
 from aidiag.collectors.logs.processes import Processes
+from aidiag.collectors.logs.roster import Roster
 from aidiag.collectors.observation import Event
 from aidiag.collectors.signal import Registry
 from aidiag.diagnose.report.cut import within
@@ -80,7 +81,7 @@ def diagnose_logs(
     window = Window(registry, event_horizon_seconds=None, unix_offset=0.0)
     gaps: list[Unknown] = []
     latest = 0.0
-    for event in _events(files, gaps, stream, job):
+    for event in _with_roster(_events(files, gaps, stream, job)):
         window.add(event)
         latest = max(latest, window.time_of(event) or 0.0)
     tracker = Tracker(unix_offset=0.0, language=language, job=job)
@@ -94,6 +95,14 @@ def diagnose_logs(
     return Report(
         version=__version__, findings=tuple(roots), consequences=tuple(consequences), unknown=tuple(gaps)
     )  # fmt: skip
+
+
+def _with_roster(events: Iterable[Event]) -> Iterator[Event]:
+    """The events, and what they say only together."""
+    roster = Roster()
+    for event in events:
+        yield from roster.see(event)
+    yield from roster.close()
 
 
 def _events(files: Iterable[LogFile], gaps: list[Unknown], stream: BinaryIO | None, job: str) -> Iterator[Event]:

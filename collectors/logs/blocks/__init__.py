@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from aidiag.collectors.logs.blocks.block import Outcome, TextBlock
 from aidiag.collectors.logs.blocks.failure_table import FailureTable
 from aidiag.collectors.logs.blocks.missing_ranks import MissingRanks
+from aidiag.collectors.logs.blocks.rows import DescribedPod, ExitCode, Pods, TaskNames
 from aidiag.collectors.logs.blocks.traceback import Traceback
 
 __all__ = ["BLOCKS", "Outcome", "TextBlock"]
@@ -19,4 +20,8 @@ BLOCKS: Mapping[str, type[TextBlock]] = {
     "traceback": Traceback,
     "failure_table": FailureTable,
     "missing_ranks": MissingRanks,
+    "pods": Pods,
+    "pod": DescribedPod,
+    "exit_code": ExitCode,
+    "task_names": TaskNames,
 }
