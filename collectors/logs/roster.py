@@ -21,6 +21,25 @@ NEIGHBOUR_LINES = 25
 """Two announcements of one rank belong to one start when no more lines lie between them; a restart prints more."""
 NEIGHBOUR_SECONDS = 120.0
 
+OWN_FAILURES = frozenset({"process_crashed", "python_exception", "error_printed"})
+FOLLOWERS = frozenset(
+    {
+        "peer_connection_closed",
+        "nccl_error",
+        "collective_timeout",
+        "process_group_aborted",
+        "peer_wait_timeout",
+        "rdma_completion_error",
+    }
+)
+"""What ranks print that lost a peer or wait for one in vain."""
+ENDINGS = frozenset({"worker_failed", "worker_signalled", "task_failed"})
+SHORTLY_SECONDS = 600.0
+_OF_NETWORK = re.compile(
+    r"NCCL|nccl|[Cc]onnection (?:closed|reset|refused)|Broken pipe|[Tt]im(?:ed |e)out|[Gg]loo|DistBackend|DistNetwork|DistStore"
+    r"|Horovod|process group|ChildFailed|SignalException|Rendezvous|KeyboardInterrupt|exit(?:ed| ?code)|terminated|Warning"
+)
+
 OF_JOB = "rank-announced"
 """The message in which a process tells its rank in the whole job, and not in some group of it."""
 
@@ -63,12 +82,18 @@ class Roster:
     _unreached: _Said = field(default_factory=_Said)
     _waited: list[Event] = field(default_factory=list)
     _failed: Event | None = None
+    _failures: list[Event] = field(default_factory=list)
+    _followers: list[Event] = field(default_factory=list)
     _ready: bool = False
     _told: set[str] = field(default_factory=set)
 
     def see(self, event: Event) -> Iterator[Event]:
         """The event, and the contradiction that it completes."""
         yield event
+        if event.kind in OWN_FAILURES and len(self._failures) < TOLD_KEPT:
+            self._failures.append(event)
+        elif event.kind in FOLLOWERS | ENDINGS and len(self._followers) < TOLD_KEPT:
+            self._followers.append(event)
         match event.kind:
             case "rank_announced":
                 yield from self._announce(event)
@@ -100,6 +125,27 @@ class Roster:
         yield from self._waiting()
         if not self._ready:
             yield from self._apart()
+        yield from self._first()
+
+    # who failed first
+
+    def _first(self) -> Iterator[Event]:
+        """The failure of one rank's own that came before anybody lost a peer, and which no other rank shares."""
+        for event in self._failures:
+            who, text = _who(event), _words(event)
+            if who is None or _OF_NETWORK.search(text):
+                continue
+            if any(_who(one) not in (None, who) and _words(one) == text for one in self._failures):
+                continue
+            before = [one for one in self._followers if one.kind in FOLLOWERS and _before(one, event)]
+            after = [one for one in self._followers if _before(event, one) and _who(one) != who]
+            if after and not before:
+                rank = event.subject.rank if event.subject is not None else None
+                fields: dict[str, FieldValue] = {"what": event.kind, "text": text}
+                if rank is not None:
+                    fields["rank"] = rank
+                yield from self._derived("first", "failed_first", event, fields)
+            return
 
     # the number and numbering of ranks
 
@@ -250,6 +296,27 @@ def _near(one: Event, other: Event) -> bool:
     if one.place.line is None or other.place.line is None:
         return False
     return 0 < other.place.line - one.place.line <= NEIGHBOUR_LINES
+
+
+def _who(event: Event) -> object:
+    """Whose event it is: the rank, or the process where only that is known; None where neither is."""
+    if event.subject is not None and event.subject.rank is not None:
+        return event.subject.rank
+    host, pid = event.fields.get("host"), event.fields.get("pid")
+    return (host, pid) if host and pid is not None else None
+
+
+def _words(event: Event) -> str:
+    return " ".join(str(event.fields[name]) for name in ("type", "text", "signal") if name in event.fields)[:300]
+
+
+def _before(one: Event, other: Event) -> bool:
+    """Whether one came before the other and not long before: by their times, else by their order in one log."""
+    if one.unix is not None and other.unix is not None:
+        return 0 <= other.unix - one.unix <= SHORTLY_SECONDS and (one.unix < other.unix or one.order < other.order)
+    if one.place is None or other.place is None or one.place.source != other.place.source:
+        return False
+    return one.order < other.order
 
 
 def _all_near(events: list[Event]) -> bool:

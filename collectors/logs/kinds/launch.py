@@ -5,7 +5,7 @@ from __future__ import annotations
 from aidiag.collectors.logs.kinds.kind import kind
 from aidiag.collectors.signal import EventKind
 
-DERIVED = frozenset({"rendezvous_conflict"})
+DERIVED = frozenset({"rendezvous_conflict", "failed_first"})
 """Kinds that no line tells by itself (logs/roster.py)."""
 
 KINDS: tuple[EventKind, ...] = (
@@ -39,6 +39,8 @@ KINDS: tuple[EventKind, ...] = (
     kind("job", "resources_missing", "What was asked for cannot be had from the cluster", "detail"),
     kind("host", "host_not_started", "The launcher could not start its processes on a host", "host port error"),
     kind("rank", "process_crashed", "A process crashed in native code", "pid host signal code type"),
+    kind("rank", "error_printed", "A rank printed an error that the catalogue does not know", "text"),
+    kind("rank", "failed_first", "A rank failed by itself before any other was in trouble", "what text rank"),
     kind("rank", "peer_left", "The thread that serves the other processes of a host lost one", "peer_local_rank"),
     kind("rank", "signal_received", "A program was told to stop, or that its time is over", "signal host reason"),
     kind("host", "pod_evicted", "A pod was taken away from its node", "pod host reason"),
