@@ -18,7 +18,8 @@ from aidiag.collectors.observation import Event
 from aidiag.collectors.signal import Registry
 from aidiag.diagnose.report.cut import within
 from aidiag.diagnose.report.left_out import left_out, told
-from aidiag.diagnose.report.model import Report, Unknown
+from aidiag.diagnose.report.model import JobFacts, Report, Unknown
+from aidiag.diagnose.report.phases import Phases
 from aidiag.diagnose.report.questions import questions
 from aidiag.rules.causes import arrange, links_of
 from aidiag.rules.engine import Tracker, judge
@@ -81,7 +82,8 @@ def diagnose_logs(
     window = Window(registry, event_horizon_seconds=None, unix_offset=0.0)
     gaps: list[Unknown] = []
     latest = 0.0
-    for event in _with_roster(_events(files, gaps, stream, job)):
+    phases = Phases()
+    for event in phases.follow(_with_roster(_events(files, gaps, stream, job))):
         window.add(event)
         latest = max(latest, window.time_of(event) or 0.0)
     tracker = Tracker(unix_offset=0.0, language=language, job=job)
@@ -93,8 +95,13 @@ def diagnose_logs(
         gaps.append(Unknown("findings", f"{cut} further ones are left out", "diagnose fewer logs"))
     gaps += questions(roots, links, language)
     return Report(
-        version=__version__, findings=tuple(roots), consequences=tuple(consequences), unknown=tuple(gaps)
-    )  # fmt: skip
+        version=__version__,
+        job=JobFacts(world_size=phases.world_size),
+        findings=tuple(roots),
+        consequences=tuple(consequences),
+        unknown=tuple(gaps),
+        ranks=phases.rows(),
+    )
 
 
 def _with_roster(events: Iterable[Event]) -> Iterator[Event]:
