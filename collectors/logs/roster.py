@@ -77,10 +77,12 @@ class Roster:
     _options: dict[str, _Said] = field(default_factory=dict)
     _settings: dict[str, _Said] = field(default_factory=dict)
     _by_line: dict[tuple[str, int | None], dict[str, str]] = field(default_factory=dict)
+    _node_ranks: dict[tuple[str, str], Event] = field(default_factory=dict)
     _run_ids: _Said = field(default_factory=_Said)
     _hosting: _Said = field(default_factory=_Said)
     _unreached: _Said = field(default_factory=_Said)
     _waited: list[Event] = field(default_factory=list)
+    _endpoints: _Said = field(default_factory=_Said)
     _failed: Event | None = None
     _failures: list[Event] = field(default_factory=list)
     _followers: list[Event] = field(default_factory=list)
@@ -123,6 +125,7 @@ class Roster:
     def close(self) -> Iterator[Event]:
         """What all the logs together show."""
         yield from self._waiting()
+        yield from self._same_node()
         if not self._ready:
             yield from self._apart()
         yield from self._first()
@@ -153,6 +156,9 @@ class Roster:
         rank, world = event.fields.get("rank"), event.fields.get("world_size")
         if not isinstance(rank, int) or not 0 <= rank < RANKS_KEPT:
             return
+        endpoint = str(event.fields.get("endpoint", ""))
+        if endpoint.startswith("tcp://"):
+            self._endpoints.add(endpoint, event)
         of_job = event.fields.get("message") == OF_JOB
         if isinstance(world, int):
             self._world.add(str(world), event)
@@ -205,6 +211,15 @@ class Roster:
         said = self._options.get(name)
         return said.number() if said else None
 
+    def _same_node(self) -> Iterator[Event]:
+        """Two hosts that were both told to be the same node."""
+        nodes, of_label = self._told_number("nodes"), dict[str, set[str]]()
+        for (label, number), event in self._node_ranks.items():
+            of_label.setdefault(number, set()).add(label)
+            if len(of_label[number]) > 1 and (nodes or 1) > 1:
+                hosts = " and ".join(sorted(of_label[number]))
+                yield from self._conflict("same-node", event, f"{hosts} were both started as node {number}", None)
+
     def _set(self, name: str) -> int | None:
         said = self._settings.get(name)
         return said.number() if said else None
@@ -214,6 +229,9 @@ class Roster:
     def _option(self, event: Event) -> None:
         name, value = str(event.fields.get("name", "")), str(event.fields.get("value", "")).strip("\"',;")
         self._options.setdefault(name, _Said()).add(value, event)
+        label = _label(event) if name == "node_rank" else ""
+        if label and len(self._node_ranks) < TOLD_KEPT:
+            self._node_ranks.setdefault((label, value), event)
         if event.place is not None and len(self._by_line) < TOLD_KEPT:
             self._by_line.setdefault((event.place.source, event.place.line), {})[name] = value
 
@@ -242,6 +260,8 @@ class Roster:
                 values = [one for one in said.values if not name.endswith("PORT") or one.isdigit()]
                 if len(values) > 1:
                     yield from self._meeting(name, said.last(), ", ".join(values[:8]))
+        if len(self._endpoints.values) > 1 and _all_near(list(self._endpoints.values.values())):
+            yield from self._meeting("endpoint", self._endpoints.last(), ", ".join(list(self._endpoints.values)[:8]))
         yield from self._elsewhere()
 
     def _elsewhere(self) -> Iterator[Event]:
