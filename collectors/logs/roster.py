@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from aidiag.collectors.observation import Event, FieldValue
@@ -83,6 +83,7 @@ class Roster:
     _unreached: _Said = field(default_factory=_Said)
     _waited: list[Event] = field(default_factory=list)
     _endpoints: _Said = field(default_factory=_Said)
+    _rank_of: dict[tuple[object, object], Subject] = field(default_factory=dict)
     _failed: Event | None = None
     _failures: list[Event] = field(default_factory=list)
     _followers: list[Event] = field(default_factory=list)
@@ -91,6 +92,7 @@ class Roster:
 
     def see(self, event: Event) -> Iterator[Event]:
         """The event, and the contradiction that it completes."""
+        event = self._placed(event)
         yield event
         if event.kind in OWN_FAILURES and len(self._failures) < TOLD_KEPT:
             self._failures.append(event)
@@ -121,6 +123,17 @@ class Roster:
             case "nccl_init_completed" | "ranks_registered":
                 self._ready = True
                 self._announced.clear()
+
+    def _placed(self, event: Event) -> Event:
+        """The event of a crash with the rank of its process, where another line told which rank that is."""
+        process = (event.fields.get("host"), event.fields.get("pid"))
+        if not process[0] or process[1] is None:
+            return event
+        if event.subject is None and event.kind in ("process_crashed", "worker_failed"):
+            return replace(event, subject=self._rank_of.get(process))
+        if event.subject is not None and event.subject.rank is not None and len(self._rank_of) < RANKS_KEPT:
+            self._rank_of.setdefault(process, event.subject)
+        return event
 
     def close(self) -> Iterator[Event]:
         """What all the logs together show."""

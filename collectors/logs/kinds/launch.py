@@ -24,7 +24,12 @@ KINDS: tuple[EventKind, ...] = (
     kind("rank", "rendezvous_waiting", "A rendezvous waits for further nodes", "joined expected"),
     kind("rank", "rendezvous_failed", "A rendezvous did not come about, or was closed", "error seconds"),
     kind("rank", "ranks_absent", "Ranks that others waited for are named", "ranks joined expected barrier"),
-    kind("rank", "rank_announced", "A process said which rank it is, and of how many", "rank world_size pid host endpoint"),
+    kind(
+        "rank",
+        "rank_announced",
+        "A process said which rank it is, and of how many",
+        "rank world_size pid host endpoint",
+    ),
     kind("job", "ranks_registered", "All processes of a group have come", "ranks"),
     kind("job", "launch_option", "A launcher was started with an option", "name value"),
     kind(
