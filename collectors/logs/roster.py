@@ -20,6 +20,9 @@ TOLD_KEPT = 4_096
 NEIGHBOUR_LINES = 25
 """Two announcements of one rank belong to one start when no more lines lie between them; a restart prints more."""
 NEIGHBOUR_SECONDS = 120.0
+PRESENT_PART = 0.7
+FEWEST_PRESENT = 3
+"""A communicator that waits for a few ranks is told when so many of its ranks are seen to wait; fewer may be an excerpt."""
 
 OWN_FAILURES = frozenset({"process_crashed", "python_exception", "error_printed"})
 FOLLOWERS = frozenset(
@@ -73,6 +76,7 @@ class Roster:
 
     _announced: dict[int, Event] = field(default_factory=dict)
     _twice: dict[int, Event] = field(default_factory=dict)
+    _present: set[int] = field(default_factory=set)
     _world: _Said = field(default_factory=_Said)
     _options: dict[str, _Said] = field(default_factory=dict)
     _settings: dict[str, _Said] = field(default_factory=dict)
@@ -84,6 +88,7 @@ class Roster:
     _waited: list[Event] = field(default_factory=list)
     _endpoints: _Said = field(default_factory=_Said)
     _rank_of: dict[tuple[object, object], Subject] = field(default_factory=dict)
+    _starting: dict[int, dict[int, Event]] = field(default_factory=dict)
     _failed: Event | None = None
     _failures: list[Event] = field(default_factory=list)
     _followers: list[Event] = field(default_factory=list)
@@ -94,6 +99,9 @@ class Roster:
         """The event, and the contradiction that it completes."""
         event = self._placed(event)
         yield event
+        rank = event.subject.rank if event.subject is not None else None
+        if rank is not None and 0 <= rank < RANKS_KEPT and not self._ready:
+            self._present.add(rank)
         if event.kind in OWN_FAILURES and len(self._failures) < TOLD_KEPT:
             self._failures.append(event)
         elif event.kind in FOLLOWERS | ENDINGS and len(self._followers) < TOLD_KEPT:
@@ -120,6 +128,10 @@ class Roster:
             case "connect_failed" if event.fields.get("layer") == "store":
                 self._unreached.add(f"{event.fields.get('peer')}:{event.fields.get('port')}", event)
                 self._failed = event
+            case "nccl_init_started":
+                size, rank = event.fields.get("comm_ranks"), event.fields.get("comm_rank")
+                if isinstance(size, int) and isinstance(rank, int) and 0 <= rank < size <= RANKS_KEPT:
+                    self._starting.setdefault(size, {})[rank] = event
             case "nccl_init_completed" | "ranks_registered":
                 self._ready = True
                 self._announced.clear()
@@ -141,6 +153,7 @@ class Roster:
         yield from self._same_node()
         if not self._ready:
             yield from self._apart()
+            yield from self._not_started()
         yield from self._first()
 
     # who failed first
@@ -208,10 +221,23 @@ class Roster:
                 if started is not None:
                     detail += f", {started} were started"
                 yield from self._conflict("started", event, detail, None, expected, joined)
-            elif len(self._announced) == joined < expected <= RANKS_KEPT:
-                absent = [str(rank) for rank in range(expected) if rank not in self._announced]
+            elif len(self._present) == joined < expected <= RANKS_KEPT:
+                absent = [str(rank) for rank in range(expected) if rank not in self._present]
                 fields: dict[str, FieldValue] = {"ranks": ", ".join(absent), "joined": joined, "expected": expected}
                 yield from self._derived("absent", "ranks_absent", event, fields)
+
+    def _not_started(self) -> Iterator[Event]:
+        """The few ranks that did not enter the start-up of a communicator in which all others wait."""
+        for size, started in self._starting.items():
+            absent = (
+                [str(rank) for rank in range(size) if rank not in started]
+                if len(started) >= size * PRESENT_PART
+                else []
+            )
+            if absent and len(started) >= FEWEST_PRESENT:
+                fields: dict[str, FieldValue] = {"ranks": ", ".join(absent), "joined": len(started), "expected": size}
+                fields["barrier"] = "NCCL init"
+                yield from self._derived("not-started", "ranks_absent", next(reversed(started.values())), fields)
 
     def _started(self) -> int | None:
         """How many processes the launcher was told to start, over all nodes."""

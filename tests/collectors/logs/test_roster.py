@@ -146,3 +146,17 @@ def test_events_pass_the_roster_whatever_their_order(lines: list[str]) -> None:
 
     assert [event for event in out if "message" in event.fields] == told_events
     assert len([event for event in out if event.kind == "failed_first"]) <= 1
+
+
+def start(rank: int, what: str = "START") -> str:
+    """A line of NCCL about the start-up of a communicator of four."""
+    return f"node-a:{rank + 10}:99 [{rank}] NCCL INFO comm 0x5{rank} rank {rank} nranks 4 cudaDev {rank} busId 3b000 commId 0x9a - Init {what}"
+
+
+def test_a_rank_that_does_not_enter_a_communicator_is_absent() -> None:
+    """Three of four wait in NCCL's start-up; once they are through nobody was absent, and one of four may be an excerpt."""
+    three = [start(rank) for rank in (0, 1, 3)]
+
+    assert told(*three)["ranks_absent"].fields["ranks"] == "2"
+    assert told(*three, start(0, "COMPLETE")) == {}
+    assert told(start(0)) == {}
