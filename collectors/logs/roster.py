@@ -99,9 +99,9 @@ class Roster:
         """The event, and the contradiction that it completes."""
         event = self._placed(event)
         yield event
-        rank = event.subject.rank if event.subject is not None else None
-        if rank is not None and 0 <= rank < RANKS_KEPT and not self._ready:
-            self._present.add(rank)
+        whose = event.subject.rank if event.subject is not None else None
+        if whose is not None and 0 <= whose < RANKS_KEPT and not self._ready:
+            self._present.add(whose)
         if event.kind in OWN_FAILURES and len(self._failures) < TOLD_KEPT:
             self._failures.append(event)
         elif event.kind in FOLLOWERS | ENDINGS and len(self._followers) < TOLD_KEPT:
