@@ -130,7 +130,12 @@ class Roster:
                 self._failed = event
             case "nccl_init_started":
                 size, rank = event.fields.get("comm_ranks"), event.fields.get("comm_rank")
-                if isinstance(size, int) and isinstance(rank, int) and 0 <= rank < size <= RANKS_KEPT:
+                if (
+                    isinstance(size, int)
+                    and isinstance(rank, int)
+                    and 0 <= rank < size <= RANKS_KEPT
+                    and len(self._starting) < 64
+                ):
                     self._starting.setdefault(size, {})[rank] = event
             case "nccl_init_completed" | "ranks_registered":
                 self._ready = True
