@@ -40,7 +40,7 @@ KINDS: tuple[EventKind, ...] = (
     ),
     kind("rank", "rendezvous_conflict", "Ranks were sent to different meeting places", "what values"),
     kind("host", "pod_state", "The state of a pod, as kubectl lists it", "pod host ready containers state restarts"),
-    kind("host", "container_ended", "How a container ended", "pod host reason exit_code killing"),
+    kind("host", "pod_container_ended", "How a container ended", "pod host reason exit_code killing"),
     kind("job", "resources_missing", "What was asked for cannot be had from the cluster", "detail"),
     kind("host", "host_not_started", "The launcher could not start its processes on a host", "host port error"),
     kind("rank", "process_crashed", "A process crashed in native code", "pid host signal code type"),

@@ -27,7 +27,7 @@ Jobs done   0/1 x
     ]
 
 
-def test_a_described_pod_tells_how_its_container_ended() -> None:
+def test_a_described_pod_tells_how_its_pod_container_ended() -> None:
     """The reason, the code and who killed it; what the next command prints does not count."""
     text = """$ kubectl describe pod worker-1
     Last State:     Terminated
@@ -38,7 +38,7 @@ Events:
 $ kubectl describe pod worker-2
     State:          Running
 """
-    [ended] = events(text, "container_ended")
+    [ended] = events(text, "pod_container_ended")
 
     assert (ended.fields["host"], ended.fields["exit_code"], ended.fields["reason"]) == ("worker-1", 137, "Error")
     assert "liveness" in str(ended.fields["killing"])
@@ -48,7 +48,7 @@ def test_a_container_that_ended_well_is_not_told() -> None:
     """The twin: exit code 0."""
     text = "$ kubectl describe pod worker-1\n      Reason:       Completed\n      Exit Code:    0\n"
 
-    assert events(text, "container_ended") == []
+    assert events(text, "pod_container_ended") == []
 
 
 def test_open_mpi_names_the_process_and_its_code() -> None:
