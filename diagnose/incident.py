@@ -16,6 +16,7 @@ from aidiag.collectors.logs.attribution import Owner
 from aidiag.collectors.logs.comparing import Comparison
 from aidiag.collectors.logs.compressed import CompressedError, plain_name
 from aidiag.collectors.logs.processes import Processes
+from aidiag.collectors.logs.roster import Roster
 from aidiag.collectors.observation import Event
 from aidiag.collectors.signal import Registry
 from aidiag.diagnose.clocks import Clocks, corrected, differing
@@ -23,8 +24,9 @@ from aidiag.diagnose.failed_worker import FailedWorkers
 from aidiag.diagnose.own_values import OwnValues
 from aidiag.diagnose.report.cut import within
 from aidiag.diagnose.report.left_out import left_out, told
-from aidiag.diagnose.report.model import Report, Unknown
+from aidiag.diagnose.report.model import JobFacts, Report, Unknown
 from aidiag.diagnose.report.nccl_seen import NcclSeen
+from aidiag.diagnose.report.phases import Phases
 from aidiag.diagnose.report.questions import questions
 from aidiag.rules.causes import arrange, links_of
 from aidiag.rules.engine import Tracker, judge
@@ -101,10 +103,11 @@ def diagnose_logs(
     gaps: list[Unknown] = []
     latest = 0.0
     nccl = NcclSeen()
+    phases = Phases()
     files = list(files)
     comparison = Comparison()
     own, clocks, workers = OwnValues(), Clocks(), FailedWorkers(job)
-    for event in workers.follow(_events(files, gaps, stream, job, progress)):
+    for event in phases.follow(_with_roster(workers.follow(_events(files, gaps, stream, job, progress)))):
         nccl.add(event)
         window.add(event)
         comparison.add(event)
@@ -126,11 +129,21 @@ def diagnose_logs(
     gaps += questions(roots, links, language)
     return Report(
         version=__version__,
+        job=JobFacts(world_size=phases.world_size),
         findings=tuple(roots),
         consequences=tuple(consequences),
         unknown=tuple(gaps),
+        ranks=phases.rows(),
         nccl=nccl.view(),
     )
+
+
+def _with_roster(events: Iterable[Event]) -> Iterator[Event]:
+    """The events, and what they say only together."""
+    roster = Roster()
+    for event in events:
+        yield from roster.see(event)
+    yield from roster.close()
 
 
 def _quoting_lines(finding: Finding) -> Finding:

@@ -105,5 +105,5 @@ def _ranks(rows: Iterable[RankRow]) -> tuple[RankRow, ...]:
     return tuple(best[rank] for rank in sorted(best))
 
 
-def _knowledge(row: RankRow) -> tuple[bool, bool, float]:
-    return (row.pid is not None, row.steps is not None, row.last_seen or 0.0)
+def _knowledge(row: RankRow) -> tuple[bool, bool, bool, float]:
+    return (row.pid is not None, row.steps is not None, row.state != "missing", row.last_seen or 0.0)

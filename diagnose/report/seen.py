@@ -38,7 +38,7 @@ def seen_anywhere(
 
 def _is_sign(row: RankRow) -> bool:
     """Whether a row tells of a rank that was there; one that was only expected has nothing but its number."""
-    return row.state != "unknown" or (row.pid, row.steps, row.last_seen) != (None, None, None)
+    return row.state not in ("unknown", "missing") or (row.pid, row.steps, row.last_seen) != (None, None, None)
 
 
 def _about(finding: Finding, culprit: Culprit, language: str) -> Finding:

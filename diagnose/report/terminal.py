@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import TextIO
 from unicodedata import east_asian_width
@@ -12,6 +13,7 @@ from aidiag.diagnose.report.model import RankRow, Report
 from aidiag.diagnose.report.nccl_lines import nccl_lines
 from aidiag.diagnose.report.words import words
 from aidiag.rules.finding import Culprit, Finding
+from aidiag.rules.places import ranges
 
 EVIDENCE_SHOWN = 5
 RANKS_SHOWN = 16
@@ -149,10 +151,11 @@ def _finding(number: int, finding: Finding, say: Mapping[str, str], *, why: bool
 
 def _ranks(rows: tuple[RankRow, ...], say: Mapping[str, str]) -> Iterator[Line]:
     table = [(say["rank"], say["host"], say["state"], say["phase"], say["steps"], say["step"], say["own"], "")]
-    for row in rows[:RANKS_SHOWN]:
+    together = _together(rows) if len(rows) > RANKS_SHOWN else [((row.rank,), row) for row in rows]
+    for ranks, row in together[:RANKS_SHOWN]:
         table.append(
             (
-                str(row.rank),
+                ranges(ranks),
                 row.host or "?",
                 row.state,
                 row.phase or "",
@@ -168,8 +171,24 @@ def _ranks(rows: tuple[RankRow, ...], say: Mapping[str, str]) -> Iterator[Line]:
             one_line("  " + "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()),
             "",
         )
-    if len(rows) > RANKS_SHOWN:
-        yield f"  {say['more'].format(count=len(rows) - RANKS_SHOWN)}", ""
+    if left := sum(len(ranks) for ranks, _ in together[RANKS_SHOWN:]):
+        yield f"  {say['more'].format(count=left)}", ""
+
+
+def _together(rows: tuple[RankRow, ...]) -> list[tuple[tuple[int, ...], RankRow]]:
+    """Of many ranks those together that stand at the same point; the smallest groups, which differ from the rest, first."""
+    groups: dict[tuple[object, ...], list[RankRow]] = {}
+    for row in rows:
+        groups.setdefault((row.state, row.phase, row.steps, row.step_seconds, row.own_seconds, row.detail), []).append(
+            row
+        )
+    ordered = sorted(groups.values(), key=lambda group: (len(group), group[0].rank))
+    return [(tuple(row.rank for row in group), replace(group[0], host=_hosts(group))) for group in ordered]
+
+
+def _hosts(rows: list[RankRow]) -> str:
+    names = sorted({row.host for row in rows if row.host})
+    return ", ".join(names) if len(names) < 3 else f"{names[0]} … {names[-1]}"
 
 
 def _width(text: str) -> int:

@@ -22,6 +22,7 @@ from aidiag.collectors.logs.blocks.link_info import LinkInfo
 from aidiag.collectors.logs.blocks.missing_ranks import MissingRanks
 from aidiag.collectors.logs.blocks.nvlink_status import NvlinkStatus
 from aidiag.collectors.logs.blocks.rdma_ports import RdmaPorts
+from aidiag.collectors.logs.blocks.rows import DescribedPod, ExitCode, Pods, TaskNames
 from aidiag.collectors.logs.blocks.traceback import TornTraceback, Traceback
 
 __all__ = ["BLOCKS", "Outcome", "TextBlock"]
@@ -41,4 +42,8 @@ BLOCKS: Mapping[str, type[TextBlock]] = {
     "nvlink_status": NvlinkStatus,
     "fabric_service": FabricService,
     "counted": Counted,
+    "pods": Pods,
+    "pod": DescribedPod,
+    "exit_code": ExitCode,
+    "task_names": TaskNames,
 }
