@@ -13,6 +13,7 @@ An entry is a mapping of texts:
 | `phase`      | the phase of a rank's start-up that it shows (messages of progress only)                        |
 | `adds`       | constant fields of the event, as `name=value` separated by blanks                               |
 | `alone`      | `yes` when the message is all that stands on its line, but for prefixes                         |
+| `beside`     | `yes` when it says something else about words that another message may hold, and hides none        |
 | `repeats`    | the field that alone differs when it comes over and over: told once for all its values           |
 | `reads`      | `kernel`: the line from here on goes to the parser of kernel lines (`kmsg_lines.py`)              |
 | `opens`      | the block of several lines (`blocks.py`) that it opens                                          |
@@ -55,10 +56,11 @@ SOURCES = (
     "kernel_gpu",
     "kernel_net",
     "process_ends",
+    "slurm_records",
     "launchers",
     "host_cpu",
-    "slurm_records",
     "trainers",
+    "run_readings",
     "host_network",
     "host_rdma",
     "host_gpu",
@@ -75,7 +77,7 @@ specific stands before general, and errors before progress."""
 SEVERITIES = ("info", "warning", "error")
 
 _REQUIRED = ("id", "component", "kind", "severity", "pattern", "meaning", "example", "near_miss")
-_OPTIONAL = ("since", "until", "phase", "adds", "reads", "opens", "alone", "repeats", "remedy")
+_OPTIONAL = ("since", "until", "phase", "adds", "reads", "opens", "alone", "beside", "repeats", "remedy")
 
 
 class CatalogueError(ValueError):
@@ -100,6 +102,7 @@ class Message:
     reads: str = ""
     opens: str = ""
     alone: bool = False
+    beside: bool = False
     repeats: str = ""
     examples: tuple[str, ...] = ()
     near_misses: tuple[str, ...] = ()
@@ -157,6 +160,7 @@ def read_messages(text: str, source: str) -> tuple[Message, ...]:
             patterns=tuple(patterns),
             adds=adds,
             alone=entry.get("alone") == "yes",
+            beside=entry.get("beside") == "yes",
             examples=tuple(entry["example"].splitlines()),
             near_misses=tuple(entry["near_miss"].splitlines()),
             line=lines[""],

@@ -230,6 +230,7 @@ def _openings(rest: Parts, field: Field) -> list[str]:
 
 
 _REPEAT = re.compile(r"\{(\d+),\d{2,}\}")
+_AHEAD = re.compile(r"\(\?[!=]\[[^\]]*\]\)")
 
 
 def _trimmed(parts: Parts) -> Parts:
@@ -256,6 +257,7 @@ def _outline(parts: Parts) -> str:
             case Field(_, _, type_) if type_.loose:
                 out.append(r"[^\n]*")
             case Field(_, _, type_):
-                unbounded = _REPEAT.sub(lambda found: "*" if found[1] == "0" else "+", type_.expression)
+                without = _AHEAD.sub("", type_.expression)  # a look ahead only makes a match rarer
+                unbounded = _REPEAT.sub(lambda found: "*" if found[1] == "0" else "+", without)
                 out.append(f"(?:{unbounded})")
     return "".join(out)

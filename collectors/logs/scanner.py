@@ -42,6 +42,10 @@ class Hit:
     end: int
     fields: dict[str, FieldValue]
 
+    def hides(self, start: int, end: int) -> bool:
+        """Whether it overlaps a stretch, and says all that is to be said about it."""
+        return not self.wording.message.beside and end > self.start and start < self.end
+
 
 class Line:
     """A line with what was found on it. `at` is where it starts in its block, `number` None where that is not known.
@@ -203,7 +207,7 @@ def _hits(text: bytes, announced: Iterable[Wording], partial: bool) -> list[Hit]
             if found is None:
                 break
             start, end = found.span()
-            over = [hit for hit in taken if end > hit.start and start < hit.end]
+            over = [] if wording.message.beside else [hit for hit in taken if hit.hides(start, end)]
             if over:
                 at = max([start + 1, *(hit.end for hit in over if hit.start <= start)])
                 continue

@@ -120,11 +120,15 @@ class LogStream:
                 hits = self._fresh(hits)
             if self._blocks or any(hit.wording.message.opens for hit in hits):
                 before = list(self._blocks)
-                for hit in hits:
-                    if hit.wording.message.opens:
+                opening = [hit for hit in hits if hit.wording.message.opens]
+                for hit in opening:
+                    if not BLOCKS[hit.wording.message.opens].part_of:
                         yield from self._open(line, hit, time)
                 for opened in before:
                     yield from self._take(opened, line, time)
+                for hit in opening:  # what may be a part of a block opens one of its own where none took it
+                    if BLOCKS[hit.wording.message.opens].part_of:
+                        yield from self._open(line, hit, time)
                 hits = [hit for hit in hits if not hit.wording.message.opens]
             for hit in hits:
                 yield from self._events_of(line, hit, time)
@@ -237,7 +241,7 @@ class LogStream:
             yield event
 
 
-PLACING_KINDS = frozenset({"rank_placed", "rank_announced"})
+PLACING_KINDS = frozenset({"gpu_place", "rank_announced"})
 """Events in which a program says which process on which host is which rank."""
 
 LOOPBACK_NAMES = frozenset({"localhost", "localhost.localdomain", "127.0.0.1", "::1"})

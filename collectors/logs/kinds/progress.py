@@ -7,7 +7,6 @@ from aidiag.collectors.signal import EventKind
 
 KINDS: tuple[EventKind, ...] = (
     kind("rank", "nccl_version", "NCCL said its version", "version cuda_version"),
-    kind("rank", "rank_placed", "A program said which process on which host is which rank", "rank pid host device"),
     kind("rank", "nccl_init_started", "A rank entered the start-up of a communicator", COMMUNICATOR),
     kind(
         "rank",

@@ -77,10 +77,10 @@ def test_both_engines_find_the_same(catalogue: Catalogue, plain_catalogue: Catal
 def test_both_engines_find_the_same_over_the_whole_catalogue(
     catalogue: Catalogue, plain_catalogue: Catalogue, messages: tuple[Message, ...]
 ) -> None:
-    """Every example, near miss and fixed text of the catalogue, behind every other one, gives the same on both engines."""
+    """Every example, near miss and fixed text of the catalogue, alone and behind others, gives the same on both engines."""
     texts = [text for one in messages for text in (*one.examples, *one.near_misses)]
     texts += [literal for one in messages for wording in one.patterns for literal in wording.literals]
-    lines = [first + second for first in texts[::7] for second in texts]
+    lines = [texts[(17 * number) % len(texts)] + second for number, second in enumerate(texts)]
     data = "\n".join([*texts, *lines]).encode() + b"\n"
     one, other = Scanner(catalogue), Scanner(plain_catalogue)
     assert type(one._prefilter) is not type(other._prefilter)
