@@ -25,6 +25,12 @@ PROSE_REACH = 120
 _PROSE = re.compile(rb"(?<!error)(?<!with)(?<!reason)(?<!message)(?<!exception)(?<!File)(?<!file)(?<=[A-Za-z,]) $")
 """What stands before a quotation mark in prose: a word and a blank. In JSON it is a colon, and an error's words are its own."""
 
+_MENTIONED = re.compile(
+    rb"\b(?:of|like|as|about|for|says?|prints?|called|named|words?|phrase|string|text|label|pattern|regex|grep)[ ]'"
+    rb"(?:[A-Za-z_.]{1,60}: )?$"
+)
+"""What stands before an error in single quotes that is only spoken of; programs put their own errors in such quotes, too."""
+
 
 def is_quoted(text: bytes, start: int) -> bool:
     """Whether what starts at `start` of a line is quoted: by a user, a model, or in prose."""
@@ -43,4 +49,6 @@ def is_quoted(text: bytes, start: int) -> bool:
 def _in_prose(before: bytes) -> bool:
     """Whether an open quotation mark stands before it, behind a word that names no error."""
     mark = max(before.rfind(b'"'), before.rfind("\N{LEFT DOUBLE QUOTATION MARK}".encode()))
+    if _MENTIONED.search(before):
+        return True
     return mark >= 0 and bool(_PROSE.search(before[:mark])) and not before[mark + 1 : mark + 2].isspace()

@@ -22,7 +22,7 @@ def test_why_tells_what_the_killed_rank_explains(capsys: pytest.CaptureFixture[s
     """The closed connection of the other rank is a consequence, and the ranking says by which mechanism."""
     text = printed(capsys, "--why")
     ranking = text[text.index("How the causes were ranked") :]
-    assert "1. A rank was killed (rank_killed)" in ranking
+    assert "1. A launcher saw a rank killed (worker_killed)" in ranking
     assert "(peer_connection_closed): peer_crashed is what such a fault leads to, anywhere in the job" in ranking
 
 
