@@ -19,6 +19,7 @@ RANKS_KEPT = 1 << 16
 TOLD_KEPT = 4_096
 NEIGHBOUR_LINES = 25
 """Two announcements of one rank belong to one start when no more lines lie between them; a restart prints more."""
+DEVICE_TABLE_LINES = 6
 NEIGHBOUR_SECONDS = 120.0
 PRESENT_PART = 0.7
 FEWEST_PRESENT = 3
@@ -43,8 +44,8 @@ _OF_NETWORK = re.compile(
     r"|Horovod|process group|ChildFailed|SignalException|Rendezvous|KeyboardInterrupt|exit(?:ed| ?code)|terminated|Warning"
 )
 
-OF_JOB = "rank-announced"
-"""The message in which a process tells its rank in the whole job, and not in some group of it."""
+OF_JOB = frozenset({"rank-announced", "nccl-tests-device"})
+"""The messages in which a process tells its rank in the whole job, and not in some group of it."""
 
 _HOST_LABEL = re.compile(r"(?:\[([A-Za-z][\w.-]{0,200})\]|([A-Za-z](?=[\w.-]{0,62}[\d.-])[\w.-]{0,62}):) ")
 _LOOPBACK = re.compile(r"(?:localhost(?:\.localdomain)?|127\.\d{1,3}\.\d{1,3}\.\d{1,3}|\[?::1\]?)(?::\d{1,5})?")
@@ -93,11 +94,13 @@ class Roster:
     _failures: list[Event] = field(default_factory=list)
     _followers: list[Event] = field(default_factory=list)
     _ready: bool = False
+    _restarted: bool = False
+    _cancelled: bool = False
     _told: set[str] = field(default_factory=set)
 
     def see(self, event: Event) -> Iterator[Event]:
         """The event, and the contradiction that it completes."""
-        event = self._placed(event)
+        event = self._ordered(self._placed(event))
         yield event
         whose = event.subject.rank if event.subject is not None else None
         if whose is not None and 0 <= whose < RANKS_KEPT and not self._ready:
@@ -107,7 +110,7 @@ class Roster:
         elif event.kind in FOLLOWERS | ENDINGS and len(self._followers) < TOLD_KEPT:
             self._followers.append(event)
         match event.kind:
-            case "rank_announced":
+            case "rank_announced" | "gpu_place":
                 yield from self._announce(event)
             case "launch_option":
                 self._option(event)
@@ -119,6 +122,10 @@ class Roster:
                 self._run_ids.add(str(event.fields.get("run_id", "")), event)
             case "store_hosted":
                 self._hosting.add(str(event.fields.get("pid", "")), event)
+            case "store_waiting":
+                yield from self._crowded(event)
+            case "worker_group_restarted":
+                self._restarted = True
             case "store_timeout":
                 if len(self._waited) < TOLD_KEPT:
                     self._waited.append(event)
@@ -151,6 +158,14 @@ class Roster:
         if event.subject is not None and event.subject.rank is not None and len(self._rank_of) < RANKS_KEPT:
             self._rank_of.setdefault(process, event.subject)
         return event
+
+    def _ordered(self, event: Event) -> Event:
+        """The event of a task's end with whether the scheduler had ended the job before: what is killed then is a consequence."""
+        if event.kind == "job_cancelled":
+            self._cancelled = True
+        if event.kind != "task_failed":
+            return event
+        return replace(event, fields={**event.fields, "after_cancel": "yes" if self._cancelled else "no"})
 
     def close(self) -> Iterator[Event]:
         """What all the logs together show."""
@@ -190,17 +205,19 @@ class Roster:
         endpoint = str(event.fields.get("endpoint", ""))
         if endpoint.startswith("tcp://"):
             self._endpoints.add(endpoint, event)
-        of_job = event.fields.get("message") == OF_JOB
+        of_job = event.fields.get("message") in OF_JOB
         if isinstance(world, int):
             self._world.add(str(world), event)
             if rank >= world and of_job:
                 yield from self._conflict("rank-beyond", event, f"rank {rank} of {world}", rank, world, rank + 1)
         before = self._announced.get(rank)
-        if before is None or not _near(before, event):
+        # Tables of nccl-tests that follow each other, one of each run, have results between them.
+        lines = DEVICE_TABLE_LINES if event.kind == "gpu_place" else NEIGHBOUR_LINES
+        if before is None or not _near(before, event, lines):
             self._announced[rank] = event
             return
         first_pid, pid = before.fields.get("pid"), event.fields.get("pid")
-        if not of_job or before.fields.get("message") != OF_JOB or (pid is not None and pid == first_pid):
+        if not of_job or before.fields.get("message") not in OF_JOB or (pid is not None and pid == first_pid):
             return
         self._twice[rank] = event
         if pid is not None or len(self._twice) > 1 or (isinstance(world, int) and world > 1):
@@ -243,6 +260,13 @@ class Roster:
                 fields: dict[str, FieldValue] = {"ranks": ", ".join(absent), "joined": len(started), "expected": size}
                 fields["barrier"] = "NCCL init"
                 yield from self._derived("not-started", "ranks_absent", next(reversed(started.values())), fields)
+
+    def _crowded(self, event: Event) -> Iterator[Event]:
+        """More processes came to the first barrier than the job has ranks. Workers that are started again count anew."""
+        joined, expected = event.fields.get("joined"), event.fields.get("expected")
+        if isinstance(joined, int) and isinstance(expected, int) and joined > expected and not self._restarted:
+            detail = f"{joined} processes came, {expected} were expected"
+            yield from self._conflict("crowded", event, detail, None, expected, joined)
 
     def _started(self) -> int | None:
         """How many processes the launcher was told to start, over all nodes."""
@@ -298,6 +322,8 @@ class Roster:
             and all(_LOOPBACK.fullmatch(one) for one, _ in endpoints)
         ):
             yield from self._meeting("loopback", endpoints[-1][1], "the loopback address, which on each node is itself")
+        if failed is not None:
+            yield from self._told_apart()
         for name in ("MASTER_PORT", "MASTER_ADDR"):
             said = self._settings.get(name)
             if said and len(said.values) > 1 and _all_near(list(said.values.values())):
@@ -307,6 +333,21 @@ class Roster:
         if len(self._endpoints.values) > 1 and _all_near(list(self._endpoints.values.values())):
             yield from self._meeting("endpoint", self._endpoints.last(), ", ".join(list(self._endpoints.values)[:8]))
         yield from self._elsewhere()
+
+    def _told_apart(self) -> Iterator[Event]:
+        """Nodes of one job whose launchers were told different meeting places."""
+        if (self._told_number("nodes") or 1) < 2:
+            return
+        for name in ("run_id", "master_port", "rendezvous_endpoint", "master_addr"):
+            said = self._options.get(name)
+            if said is None or len(said.values) < 2 or not _all_near(list(said.values.values())):
+                continue
+            lines = [one for one in self._by_line.values() if name in one and "node_rank" in one]
+            of_node = {(one["node_rank"], one[name]) for one in lines}
+            one_each = len({node for node, _ in of_node}) == len(of_node) > 1
+            labels = [_label(event) for event in said.values.values()]
+            if one_each or (not lines and (name == "run_id" or (all(labels) and len(set(labels)) == len(labels)))):
+                yield from self._meeting(name, said.last(), ", ".join(list(said.values)[:8]))
 
     def _elsewhere(self) -> Iterator[Event]:
         """Node 0, whose process hosts the store, is not the host that all were sent to."""
@@ -351,7 +392,7 @@ class Roster:
         yield Event(kind, about, event.time, fields | {"severity": "error"}, event.unix, event.place, event.order)
 
 
-def _near(one: Event, other: Event) -> bool:
+def _near(one: Event, other: Event, lines: int = NEIGHBOUR_LINES) -> bool:
     """Whether two lines of one log are neighbours, so that no restart lies between them."""
     if one.place is None or other.place is None or one.place.source != other.place.source:
         return False
@@ -359,7 +400,7 @@ def _near(one: Event, other: Event) -> bool:
         return False
     if one.place.line is None or other.place.line is None:
         return False
-    return 0 < other.place.line - one.place.line <= NEIGHBOUR_LINES
+    return 0 < other.place.line - one.place.line <= lines
 
 
 def _who(event: Event) -> object:

@@ -29,6 +29,7 @@ _START_IS_BEFORE_BOOTSTRAP = (2, 23)
 
 _PHASES: Mapping[str, str] = {
     "rank_announced": "start",
+    "gpu_place": "start",
     "rendezvous_entered": "rendezvous",
     "store_waiting": "store",
     "store_timeout": "store",

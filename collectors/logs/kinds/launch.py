@@ -72,6 +72,6 @@ KINDS: tuple[EventKind, ...] = (
         "A process was killed or crashed, as its shell or kernel tells",
         "pid process signal command",
     ),
-    kind("host", "task_failed", "The scheduler saw tasks end badly", "node tasks state exit_code signal"),
+    kind("host", "task_failed", "The scheduler saw tasks end badly", "node tasks state exit_code signal after_cancel"),
     kind("job", "job_cancelled", "The scheduler ended the job", "job node at reason"),
 )

@@ -49,5 +49,6 @@ KINDS: tuple[EventKind, ...] = (
     kind("host", "packet_filter", "A packet filter is in force on a host or in its network", "tool verdict detail"),
     kind("host", "command_answer", "What a command answered", "command answer"),
     kind("host", "rdma_hardware", "A sign that a host has RDMA devices, or that a program saw them", "sign device"),
+    kind("job", "slow_across_hosts", "Several hosts were seen to be no faster than one", "seen"),
     kind("host", "setting_helped", "What somebody saw to help", "name value"),
 )

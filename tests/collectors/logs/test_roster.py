@@ -160,3 +160,50 @@ def test_a_rank_that_does_not_enter_a_communicator_is_absent() -> None:
     assert told(*three)["ranks_absent"].fields["ranks"] == "2"
     assert told(*three, start(0, "COMPLETE")) == {}
     assert told(start(0)) == {}
+
+
+def device_row(pid: int, rank: int = 0) -> str:
+    """How nccl-tests tells the device of a rank."""
+    return f"#  Rank  {rank} Group  0 Pid {pid} on     node-a device  {rank} [0x1a] NVIDIA H100 80GB HBM3"
+
+
+def test_a_benchmark_built_without_mpi_is_many_times_rank_0() -> None:
+    """Each process of mpirun is a world of its own."""
+    assert told(*(device_row(pid) for pid in (41, 42, 43)))["world_size_conflict"].fields["rank"] == 0
+
+
+def test_benchmarks_after_each_other_are_no_second_start() -> None:
+    """Each run has its table of devices, and results lie between them."""
+    assert told(device_row(41), *["       1048576        262144     float"] * 9, device_row(57)) == {}
+
+
+def test_more_at_the_barrier_than_ranks_is_a_conflict() -> None:
+    """Each of the processes that a launcher started started as many again."""
+    line = "Waiting in store based barrier to initialize process group for rank: 0, key: store_based_barrier_key:1 (world_size=4, worker_count={}, timeout=0:30:00)"
+
+    assert told(line.format(3)) == {}
+    assert told(line.format(9))["world_size_conflict"].fields["found"] == 9
+
+
+def launch(node: int, port: int) -> str:
+    """A command that starts one node."""
+    return f"torchrun --nnodes=2 --node_rank={node} --master_addr=10.0.0.4 --master_port={port} train.py"
+
+
+def test_nodes_that_were_told_different_ports_are_apart() -> None:
+    """One port for node 0 and another for node 1; the same for both is none, nor is another port for a second try."""
+    failed = "torch.distributed.DistStoreError: Timed out after 901 seconds waiting for clients. 1/2 clients joined."
+
+    assert told(launch(0, 7001), launch(1, 7002), failed)["rendezvous_conflict"].fields["what"] == "master_port"
+    assert "rendezvous_conflict" not in told(launch(0, 7001), launch(1, 7001), failed)
+    again = (launch(0, 7001), launch(1, 7001), launch(0, 7002), launch(1, 7002))
+    assert "rendezvous_conflict" not in told(*again, failed)
+
+
+def test_launchers_of_different_run_ids_are_apart() -> None:
+    """What the launchers print of their settings at their start."""
+    log = [
+        f"  {name:<17}: {value}" for name, value in (("max_nodes", 2), ("run_id", 11), ("max_nodes", 2), ("run_id", 12))
+    ]
+
+    assert told(*log, "torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError")["rendezvous_conflict"]
