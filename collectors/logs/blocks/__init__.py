@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from aidiag.collectors.logs.blocks.answer import Answer
+from aidiag.collectors.logs.blocks.bandwidth_table import BandwidthTable
 from aidiag.collectors.logs.blocks.block import Outcome, TextBlock
 from aidiag.collectors.logs.blocks.command import Command
 from aidiag.collectors.logs.blocks.counted import Counted
@@ -42,6 +43,7 @@ BLOCKS: Mapping[str, type[TextBlock]] = {
     "nvlink_status": NvlinkStatus,
     "fabric_service": FabricService,
     "counted": Counted,
+    "bandwidth_table": BandwidthTable,
     "pods": Pods,
     "pod": DescribedPod,
     "exit_code": ExitCode,

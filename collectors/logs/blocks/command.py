@@ -22,7 +22,7 @@ class Command(TextBlock):
 
     The command is the program without `sudo`, `ssh HOST`, `kubectl exec POD --` and the like; `host` is that of the prompt or
     of `ssh`; `output` has one blank
-    where the table had several; `value` is there where a whole number is all that was printed.
+    where the table had several; `value` is there where a whole number is all that was printed, by each host that was asked.
     """
 
     reopens: ClassVar[bool] = True
@@ -39,12 +39,17 @@ class Command(TextBlock):
         re.compile(r"ssh[ ]{1,4}(?:-[A-Za-z](?:[ ]{1,4}\S{1,80})?[ ]{1,4}){0,4}(?:[\w.-]{1,64}@)?(?P<host>[A-Za-z0-9][\w.-]{0,253})[ ]{1,4}"),
         re.compile(r"kubectl[ ](?:[^|;]{0,200}[ ])?exec[ ][^|;]{1,200}? -- "),
         re.compile(r"(?:docker|podman|nerdctl|crictl)[ ]exec[ ](?:-\S{1,20}[ ]){0,4}[\w./-]{1,100}[ ]"),
+        re.compile(
+            r"(?:srun|mpirun|mpiexec(?:\.hydra)?|flux|pdsh|clush|parallel-ssh|pssh|ansible|dsh)[ ][^|;]{0,300}?[ ]"
+            r"(?=(?:ba)?sh[ ]-l?c[ ]|[\"']?(?:ulimit|lsmod|ibstat|ibv_devinfo|cat|nvidia-smi|sysctl|uname|hostname|df|free)\b)"
+        ),
         re.compile(r"(?:ba)?sh[ ]-l?c[ ]"),
         re.compile(r"[\"']"),
     )  # fmt: skip
     _NAME = re.compile(r"(?:[\w./-]{0,200}/)?(?P<name>[A-Za-z][\w.+-]{0,60})(?=[\s;|&\"']|$)")
     _FACT = re.compile(r"\s{0,8}# ?[\w -]{1,60}:(?:\s|$)")
     _REMARK = re.compile(r"# ?[\w -]{1,60}:(?:\s|$)|# (?!#)")
+    _WHO = re.compile(r"^(?:\d{1,6}|[A-Za-z][\w.-]{0,100}): ")
     _VALUE = re.compile(r"-?\d{1,18}")
 
     def __init__(self, fields: Mapping[str, FieldValue], doubtful: bool) -> None:
@@ -80,8 +85,9 @@ class Command(TextBlock):
         fields: dict[str, FieldValue] = {"lines": len(self._output)}
         if self._output:
             fields["output"] = "\n".join(text for text in self._output if text)
-            if len(self._output) == 1 and self._VALUE.fullmatch(self._output[0]):
-                fields["value"] = int(self._output[0])
+            answers = {self._WHO.sub("", text) for text in self._output}
+            if len(answers) == 1 and self._VALUE.fullmatch(answer := answers.pop()):
+                fields["value"] = int(answer)
         return [Outcome(*self._opening, self._fields | fields)]
 
     def _read_command(self, content: str) -> bool:

@@ -31,6 +31,12 @@ KINDS: tuple[EventKind, ...] = (
         "An entry of the GID table of an RDMA port",
         "device port index gid scope in_use ipv4 version interface",
     ),
+    kind(
+        "job",
+        "bandwidth_collapsed",
+        "In a test a larger size had a fraction of the bandwidth (GB/s) of a smaller one",
+        "size bandwidth best",
+    ),
     kind("host", "rdma_counter", "A counter of an RDMA port or of its interface", "name value device"),
     kind("host", "flow_control", "How a NIC or switch handles RoCE traffic (`state` is on or off)", "feature state"),
     kind("host", "peer_memory_module", "The module that lets NICs read GPU memory", "module state error"),

@@ -17,6 +17,8 @@ KINDS: tuple[EventKind, ...] = (
     kind("rank", "gpu_peer_failed", "Memory of another GPU could not be reached, or arrived wrong", "error device"),
     kind("rank", "gpu_system_not_ready", "CUDA waits for the fabric of the node to be set up", "error code"),
     kind("rank", "gpu_multicast_failed", "NVLink multicast (NVLS, MNNVL) could not be set up", "error bytes code"),
+    kind("host", "gpu_peer_forced", "The driver was told to offer peer access that it would not offer", "setting"),
+    kind("job", "hang_told", "Somebody saw that the job hangs", "detail"),
     kind("rank", "engine_stalled", "An inference engine waits for its workers", "seconds"),
     kind("rank", "gpu_place", "Which rank uses which GPU of which host", "rank pid host device pci_bus_id"),
     kind("host", "gpu_driver", "Which driver a host has", "version cuda_version"),

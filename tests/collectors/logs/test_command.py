@@ -100,3 +100,24 @@ def test_no_line_breaks_the_reading(catalogue: Catalogue, lines: list[str]) -> N
     told = [one for one in commands(events) if one["command"] == "lsmod"]
     assert len(told) == 1
     assert told[0]["lines"] <= len(lines)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "srun -N2 sh -c 'ulimit -l'",
+        "flux run -N2 bash -c 'ulimit -l'",
+        "pdsh -w node-[a-b] ulimit -l",
+        "mpirun -np 2 sh -c 'ulimit -l'",
+    ],
+)
+@pytest.mark.parametrize("answer", ["64\n64\n", "node-a: 64\nnode-b: 64\n"])
+def test_what_a_launcher_asked_of_every_host_is_that_command(read: Read, asked: str, answer: str) -> None:
+    """The limit where the ranks run is asked for through what starts them; all hosts say the same."""
+    told = commands(read(f"$ {asked}\n{answer}"))[0]
+    assert (told["command"], told["arguments"], told["value"]) == ("ulimit", "-l", 64)
+
+
+def test_hosts_that_do_not_agree_give_no_value(read: Read) -> None:
+    """One has another limit."""
+    assert "value" not in commands(read("$ pdsh -a ulimit -l\nnode-a: 64\nnode-b: 8192\n"))[0]
