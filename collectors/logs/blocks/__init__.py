@@ -24,6 +24,7 @@ from aidiag.collectors.logs.blocks.missing_ranks import MissingRanks
 from aidiag.collectors.logs.blocks.nvlink_status import NvlinkStatus
 from aidiag.collectors.logs.blocks.rdma_ports import RdmaPorts
 from aidiag.collectors.logs.blocks.rows import DescribedPod, ExitCode, Pods, TaskNames
+from aidiag.collectors.logs.blocks.timing_table import TimingTable
 from aidiag.collectors.logs.blocks.traceback import TornTraceback, Traceback
 
 __all__ = ["BLOCKS", "Outcome", "TextBlock"]
@@ -48,4 +49,5 @@ BLOCKS: Mapping[str, type[TextBlock]] = {
     "pod": DescribedPod,
     "exit_code": ExitCode,
     "task_names": TaskNames,
+    "timing_table": TimingTable,
 }

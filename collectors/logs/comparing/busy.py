@@ -45,6 +45,8 @@ class BusyRanks:
         self._last: dict[tuple[str, int | None], Event] = {}
         self._ended: dict[tuple[str, int | None], Event] = {}
         self._first: dict[str, Event] = {}
+        self._stalled: dict[str, Event] = {}
+        self._gave_up = False
         self._reporters: set[int] = set()
         self._missing = ""
 
@@ -65,6 +67,10 @@ class BusyRanks:
                 self._reporters.add(rank)
             self._missing = self._missing or str(event.fields.get("ranks", ""))
             self._first.setdefault(source, event)
+            if event.kind == "collective_stalled" or str(event.fields.get("message", "")).startswith("horovod-missing"):
+                self._stalled[source] = event
+            else:
+                self._gave_up = True
 
     def finish(self, between: LinesBetween) -> Iterator[Event]:
         """The busy rank, and who came to the end of its data."""
@@ -79,12 +85,32 @@ class BusyRanks:
                 rank = rank_of(one)
                 named = 0 if rank is None and 0 not in self._reporters else rank
                 fields = {name: one.fields[name] for name in ("what", "item") if name in one.fields}
-                yield found("busy_before_timeout", one, busy=None if named is None else str(named), **fields)
+                went_on = "yes" if self._went_on(one, between) else None
+                yield found(
+                    "busy_before_timeout", one, busy=None if named is None else str(named), went_on=went_on, **fields
+                )
         # Steps of others after its end are what a rank without data leaves behind; after that of rank 0 the next epoch began.
         ends = [one for one in _latest(self._ended) if self._near(one, between if not rank_of(one) else _nothing)]
         if ends:
             ended = {rank for one in ends if (rank := rank_of(one)) is not None}
-            yield found("data_ended_before_timeout", ends[-1], ended=self._missing or listed(ended) or None)
+            end, silent = ends[-1].fields.get("end"), not (ended or {0}) & self._reporters
+            if not ended and end and silent:
+                ended = {0}
+            yield found(
+                "data_ended_before_timeout",
+                ends[-1],
+                ended=self._missing or listed(ended) or None,
+                end=end,
+                silent="yes" if silent else None,
+            )
+
+    def _went_on(self, busy: Event, between: LinesBetween) -> bool:
+        """Whether the others only warned that they wait, and steps came after their last warning."""
+        stalled = self._stalled.get(busy.place.source if busy.place else "")
+        if self._gave_up or stalled is None or stalled.place is None or stalled.place.line is None:
+            return False
+        first = stalled.place.line
+        return any(_STEP.search(line) for line in between(stalled.place.source, first, first + NEAR_LINES))
 
     def _near(self, said: Event, between: LinesBetween) -> bool:
         """Whether what was said is the last that its rank did before the others gave up."""

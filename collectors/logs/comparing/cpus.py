@@ -33,6 +33,9 @@ class Cpus:
             self._limit(count, event, "affinity")
         elif event.kind == "cpu_quota":
             quota, period, cpus = fields.get("quota"), fields.get("period", 100_000), fields.get("cpus")
+            step, tasks = fields.get("step_cpus"), fields.get("tasks")
+            if isinstance(step, int) and isinstance(tasks, int) and tasks > 0:
+                self._limit(step / tasks, event, "quota")
             if isinstance(quota, int) and isinstance(period, int) and quota > 0 and period > 0:
                 self._limit(quota / period, event, "quota")
             elif isinstance(cpus, int | float):

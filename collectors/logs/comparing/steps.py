@@ -17,6 +17,10 @@ FELT = 0.3
 OFTEN = 0.15
 """Input that comes in bursts (a batch of each worker, then a long wait) shows in a part of the lines only."""
 
+STEPS_USUAL = 15
+OUT_OF_LINE = 10.0
+"""A step after a save that takes so many times as long as the last ones holds the save."""
+
 STEPS_FOR_MEAN = 100
 """A running mean that a program prints says little before so many steps: the first ones fill caches."""
 
@@ -42,7 +46,11 @@ class Steps:
         self._rate = 0.0
         self._last_step = 0
         self._outside: list[tuple[float, float]] = []
+        self._each: list[float] = []
+        self._trained: list[float] = []
         self._rows: dict[str, tuple[float, int, Event]] = {}
+        self._times: dict[str, float] = {}
+        self._profiled = 0.0
         self._ranks: dict[int, tuple[float, int, Event]] = {}
 
     def add(self, event: Event) -> None:
@@ -56,6 +64,11 @@ class Steps:
                 del self._saves[:-KEPT]
         elif event.kind in ("checkpoint_done", "rank_busy", "steps_interval"):
             self._save(event)
+        elif event.kind == "training_timed":
+            seconds = _seconds(event)
+            if seconds is not None:
+                self._trained.append(seconds)
+                del self._trained[:-KEPT]
         elif event.kind == "profile_row":
             self._row(event)
         elif event.kind == "rank_step":
@@ -83,10 +96,16 @@ class Steps:
         if log.seen % log.stride:
             return
         timing = read_timing(event.place.text if event.place else "")
+        for what in ("input", "compute", "step"):
+            value = event.fields.get(what)
+            if isinstance(value, int | float):
+                timing.values[what] = float(value)
         percent = event.fields.get("percent")
         if event.fields.get("what") in ("input", "comm") and isinstance(percent, int | float):
             timing.shares[str(event.fields["what"])] = percent / 100
         self._own(event, timing.values.get("compute"))
+        if "step" in timing.values:
+            self._one_step(event, timing.values["step"])
         log.timings.append((timing, event))
         if len(log.timings) >= KEPT:
             del log.timings[1::2]
@@ -146,7 +165,9 @@ class Steps:
         """A save that is told by its beginning and end, or by how much longer the steps around it took."""
         source = event.place.source if event.place else ""
         if event.kind == "rank_busy":
-            if event.fields.get("what") == "save":
+            if event.fields.get("what") != "save":
+                self._due.discard(source)  # what comes next is not the time of a save alone
+            else:
                 self._due.add(source)
                 if event.unix is not None:
                     self._begun[source] = event.unix
@@ -154,6 +175,8 @@ class Steps:
             begun = self._begun.pop(source, None)
             if begun is not None and event.unix is not None and event.unix > begun:
                 self._saves.append((event.unix - begun, event))
+        elif isinstance(each := event.fields.get("each"), int | float):
+            self._one_step(event, float(each))
         else:
             rate, seconds, step = (event.fields.get(name) for name in ("rate", "seconds", "step"))
             if isinstance(rate, int | float):
@@ -167,6 +190,17 @@ class Steps:
             elif event.unix is not None:
                 self._begun[source] = event.unix
 
+    def _one_step(self, event: Event, seconds: float) -> None:
+        """The time of a step. The first one after a save holds the save where it takes many times as long as others."""
+        source = event.place.source if event.place else ""
+        if source not in self._due:
+            self._each = [*self._each[-STEPS_USUAL + 1 :], seconds]
+            return
+        self._due.discard(source)
+        usual = _middle(self._each) if self._each else 0.0
+        if usual > 0 and seconds >= OUT_OF_LINE * usual:
+            self._saves.append((seconds - usual, event))
+
     def _of_saves(self) -> Iterator[Event]:
         if not self._saves:
             return
@@ -177,6 +211,9 @@ class Steps:
         share = min(1.0, mean / every) if every else None
         if self._outside:
             share = sum(outside for outside, _ in self._outside) / sum(whole for _, whole in self._outside)
+        elif share is None and self._trained:
+            saving = mean * min(len(self._saves), len(self._trained))
+            share = saving / (saving + sum(self._trained))
         yield found("saves_timed", event, seconds=longest, saves=len(self._saves), share=share, every=every)
 
     # profiles
@@ -185,8 +222,13 @@ class Steps:
         name, text = str(event.fields.get("name", "")), event.place.text if event.place else ""
         what = next((what for what, names in _ROWS.items() if names.search(name)), None)
         percent = _percent(text)
+        times = [float(number) * _UNITS[unit] for number, unit in _DURATION.findall(text)]
+        if name == _WHOLE and times:
+            self._profiled = max(self._profiled, times[0])
         if what is None:
             return
+        if percent is None and times:
+            self._times[what] = max(self._times.get(what, 0.0), *times)
         percent = percent or 0.0
         calls = re.findall(r"(?<![\d.])(\d{1,9})(?![\d.%])", text)
         before = self._rows.get(what)
@@ -197,6 +239,10 @@ class Steps:
     def _of_rows(self) -> Iterator[Event]:
         if not self._rows:
             return
+        for what, seconds in self._times.items():
+            percent, calls, event = self._rows[what]
+            if percent == 0 and 0 < seconds <= self._profiled:
+                self._rows[what] = (100 * seconds / self._profiled, calls, event)
         for what in self._rows:
             percent, _, event = self._rows[what]
             if percent != max(one[0] for one in self._rows.values()):
@@ -215,6 +261,10 @@ class Steps:
     def _part(self, what: str) -> float | None:
         return self._rows[what][0] if what in self._rows else None
 
+
+_WHOLE = "Self CPU time total"
+_DURATION = re.compile(r"(?<![\w.])(\d{1,12}(?:\.\d{1,6})?)(us|ms|s)(?!\w)")
+_UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 
 _ROWS = {
     "sync": re.compile(r"item|_local_scalar_dense|Synchronize|nonzero|tolist|\.cpu|is_nonzero"),

@@ -6,11 +6,16 @@ from aidiag.collectors.logs.kinds.kind import kind
 from aidiag.collectors.signal import EventKind
 
 KINDS: tuple[EventKind, ...] = (
-    kind("rank", "step_timed", "A program told where the time of a step goes", "what seconds ms percent"),
+    kind(
+        "rank",
+        "step_timed",
+        "A program told where the time of a step goes",
+        "what seconds ms percent input compute step",
+    ),
     kind("rank", "input_bound_said", "A program or profiler says itself that input is the limit", "percent queue"),
     kind("rank", "profile_row", "A row of a profiler's table", "name"),
     kind("rank", "sync_warned", "torch warned of an operation that makes the host wait for the GPU", "detail"),
-    kind("rank", "sync_said", "Somebody counted how often the host waits for the GPU", "what calls samples"),
+    kind("rank", "sync_said", "Somebody counted how often the host waits for the GPU", "what calls samples per_step"),
     kind(
         "rank",
         "small_work_said",
@@ -22,11 +27,15 @@ KINDS: tuple[EventKind, ...] = (
         "rank",
         "steps_interval",
         "How long a number of steps took, or how many there are in a second",
-        "step seconds rate",
+        "step seconds rate each",
     ),
     kind("rank", "checkpoint_timed", "How long saving or loading a checkpoint took", "what seconds ms minutes"),
+    kind("rank", "training_timed", "How long the steps of an epoch took", "seconds"),
+    kind("rank", "epoch_progress", "How far an epoch has come", "done total"),
+    kind("rank", "workers_apart", "What ranks exchanged does not fit together: one of them is elsewhere", ""),
+    kind("rank", "load_waited", "A rank waited in vain for others that did not finish loading", ""),
     kind("rank", "rank_busy", "A rank does something that steps do not consist of", "what item percent rank"),
-    kind("rank", "epoch_ended", "A rank came to the end of its data", "rank epoch batches"),
+    kind("rank", "epoch_ended", "A rank came to the end of its data", "rank epoch batches end"),
     kind("rank", "batches_counted", "How many batches a rank has", "name batches rank"),
     kind("rank", "length_unknown", "The data is a stream of which no rank knows the length", "what"),
     kind("rank", "work_skipped", "A rank leaves out a part of the model that holds collectives", "what"),
@@ -44,7 +53,7 @@ KINDS: tuple[EventKind, ...] = (
     kind("host", "cpus_advised", "A loader wants more workers than the process has CPUs", "workers cpus"),
     kind("host", "cpus_present", "The CPUs that a host has", "cpus"),
     kind("host", "cpu_throttled", "A cgroup was held back at its quota", "periods throttled percent"),
-    kind("host", "cpu_quota", "The CPUs that a cgroup may use", "quota period cpus"),
+    kind("host", "cpu_quota", "The CPUs that a cgroup may use", "quota period cpus step_cpus tasks"),
     kind("job", "speed_noted", "Somebody noted what made a job slow, or fast", "about"),
     kind("rank", "gil_wait", "A thread could not get Python's global interpreter lock", "ms seconds"),
 )
