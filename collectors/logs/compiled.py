@@ -32,7 +32,7 @@ from aidiag.collectors.logs.prefilter import (
     literal_expression,
 )
 
-FORMAT = 5
+FORMAT = 6
 """To be raised with every change of what a cache file holds or of how expressions are made."""
 CACHE_LIMIT_BYTES = 64 << 20
 

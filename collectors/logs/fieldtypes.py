@@ -22,13 +22,15 @@ UNIT_BYTES: Mapping[str, int] = {
 class Type:
     """A type of field: its expression, and how its text becomes a value.
 
-    The end of a `loose` one is where the text behind it begins; a `closed` one cannot go on where it has ended.
+    The end of a `loose` one is where the text behind it begins; a `closed` one cannot go on where it has ended. `opening` matches its
+    first character, where without what must follow it could end at several.
     """
 
     expression: str
     value: Callable[[str], FieldValue]
     loose: bool = False
     closed: bool = False
+    opening: str = ""
 
 
 def size_bytes(text: str) -> int:
@@ -58,7 +60,9 @@ TYPES: Mapping[str, Type] = {
     "pci_number": Type(r"(?:0x)?[0-9a-fA-F]{1,16}", pci_address_of_number),
     "bus": Type(r"[0-9a-fA-F]{2}", lambda text: f"0000:{text.lower()}:00.0", closed=True),
     "size": Type(r"\d{1,15}(?:\.\d{1,6})? ?(?:bytes|[KMGTkmgt]i?[Bb]|B)", size_bytes, closed=True),
-    "amount": Type(r"\d{1,15}(?:\.\d{0,6})? ?(?:[Bb]ytes|[KMGTkmgt]i?[Bb]?|B)(?![A-Za-z])", size_bytes, closed=True),
+    "amount": Type(
+        r"\d{1,15}(?:\.\d{0,6})? ?(?:[Bb]ytes|[KMGTkmgt]i?[Bb]?|B)(?![A-Za-z])", size_bytes, closed=True, opening=r"\d"
+    ),
     "blanks": Type(r"[ \t]{1,32}", as_text),
     "mib": Type(r"\d{1,9}", _mib_bytes),
     "gib": Type(r"\d{1,6}(?:\.\d{1,6})?", _gib_bytes),

@@ -19,7 +19,7 @@ The regular expression that a pattern becomes never backtracks into a field: the
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from aidiag.collectors.logs.fieldtypes import TYPES, Type, as_text
@@ -234,14 +234,21 @@ _AHEAD = re.compile(r"\(\?[!=]\[[^\]]*\]\)")
 
 
 def _trimmed(parts: Parts) -> Parts:
-    """Parts without what can be longer or shorter at the end: such an engine reports each end that is possible."""
-    while parts and _is_open(parts[-1]):
+    """Parts without what can be longer, shorter or missing at the end: such an engine reports each end that is possible."""
+    while parts:
+        last = parts[-1]
+        if isinstance(last, Choice):
+            options = tuple(_trimmed(option) for option in last.options)
+            if all(options):
+                return (*parts[:-1], Choice(options))
+        elif isinstance(last, Literal):
+            return parts
+        elif isinstance(last, Field) and last.type.opening:
+            return (*parts[:-1], replace(last, type=Type(last.type.opening, as_text, closed=True)))
+        elif isinstance(last, Field) and last.type.closed:
+            return parts
         parts = parts[:-1]
     return parts
-
-
-def _is_open(part: Part) -> bool:
-    return isinstance(part, Blanks) or (isinstance(part, Field) and not part.type.closed)
 
 
 def _outline(parts: Parts) -> str:

@@ -69,6 +69,8 @@ _STAGES = {
     **dict.fromkeys(("pid__mpi", "parallel__vllm", "rank__vllm"), 1),
     "glog_pid__composer": 3,
 }
+_GROUPS = tuple(sorted(LABEL.groupindex, key=lambda name: LABEL.groupindex[name]))
+"""All groups of a label, which have a name each, in their order."""
 _STAMPS = ("iso", "iso_boxed", "day", "us", "glog", "glog_bare", "syslog", "ctime", "epoch")
 
 
@@ -112,7 +114,7 @@ def _labels(text: bytes, prefix: Prefix, at: int = 0) -> int:
         at = bare.end
     while label := LABEL.match(text, at):
         at = label.end()
-        for group, value in label.groupdict().items():
+        for group, value in zip(_GROUPS, label.groups(), strict=True):
             if value is not None:
                 _take(prefix, group, value.decode())
     return at

@@ -21,6 +21,9 @@ _NAMED = re.compile(
     rb"['\"]?\s{0,2}[:=]\s{0,2}\[?[bfru]?(['\"])"
 )  # fmt: skip
 
+_SIGN = re.compile(rb"['\"<\xe2]|\[INST\]|### ")
+"""One of these stands before all that is quoted, but for what a speaker says."""
+
 PROSE_REACH = 120
 _PROSE = re.compile(rb"(?<!error)(?<!with)(?<!reason)(?<!message)(?<!exception)(?<!File)(?<!file)(?<=[A-Za-z,]) $")
 """What stands before a quotation mark in prose: a word and a blank. In JSON it is a colon, and an error's words are its own."""
@@ -37,6 +40,8 @@ def is_quoted(text: bytes, start: int) -> bool:
     if start == 0:
         return False
     before = text[max(0, start - REACH) : start]
+    if not _SIGN.search(before):
+        return start <= REACH and _SPEAKER.match(before) is not None
     if _in_prose(before[-PROSE_REACH:]):
         return True
     if _MARK.search(before) or (start <= REACH and _SPEAKER.match(before)):

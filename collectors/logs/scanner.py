@@ -80,6 +80,9 @@ class Line:
         Bytes that are not UTF-8 bound it, so that the text stands in the line however somebody decodes it.
         """
         raw = self._visible.raw if self._visible else self.text
+        if self._visible is None and raw.isascii():  # as a rule: characters are bytes
+            begin = max(0, min(start - TEXT_LEAD, len(raw) - TEXT_LIMIT))
+            return raw[begin : begin + TEXT_LIMIT].decode().strip("\0 \t")
         nuls = len(raw) - len(raw.lstrip(b"\0"))
         at = max(nuls, self.position(start) - self.offset)
         before = len(raw[nuls:at].decode("utf-8", "surrogateescape"))
