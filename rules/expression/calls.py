@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from aidiag.collectors.signal import SignalType
+from aidiag.collectors.signal import EventKind, SignalType
 from aidiag.collectors.subject import SUBJECT_KINDS, SubjectKind
 from aidiag.rules.expression.errors import ExpressionError, did_you_mean
 from aidiag.rules.expression.functions import FUNCTIONS, Kind
@@ -104,12 +104,7 @@ def _reading(parser: Parser, call: ast.Call, name: str) -> Typed:
 def _event(parser: Parser, call: ast.Call, name: str) -> Typed:
     """age, exists, count and field of an event kind."""
     offset = call.col_offset - 1
-    kinds = parser.names.registry.events
-    first = call.args[0] if call.args else None
-    if not isinstance(first, ast.Name) or first.id not in kinds:
-        word = first.id if isinstance(first, ast.Name) else ""
-        raise ExpressionError(f"{name} takes an event kind", offset, did_you_mean(word, kinds))
-    kind = kinds[first.id]
+    kind = _event_kind(parser, call, name)
     parser.event_scopes.setdefault(kind.scope, offset)
     if name == "field":
         _arguments(call, name, 2)
@@ -126,12 +121,7 @@ def _event(parser: Parser, call: ast.Call, name: str) -> Typed:
 def _told(parser: Parser, call: ast.Call, name: str) -> Typed:
     """anywhere, times, said, only, distinct and growth of an event kind, with fields that select."""
     offset = call.col_offset - 1
-    kinds = parser.names.registry.events
-    first = call.args[0] if call.args else None
-    if not isinstance(first, ast.Name) or first.id not in kinds:
-        word = first.id if isinstance(first, ast.Name) else ""
-        raise ExpressionError(f"{name} takes an event kind", offset, did_you_mean(word, kinds))
-    kind, wanted = kinds[first.id], ""
+    kind, wanted = _event_kind(parser, call, name), ""
     if len(call.args) != (2 if name in ("said", "only", "distinct", "growth") else 1):
         raise ExpressionError(f"{name} is called wrongly", offset, f"write {FUNCTIONS[name].form}")
     if len(call.args) > 1:
@@ -148,6 +138,16 @@ def _told(parser: Parser, call: ast.Call, name: str) -> Typed:
             raise ExpressionError(f"{kind.name} has no field {field}", offset, did_you_mean(field, kind.fields))
     found = {"anywhere": TRUTH, "said": ANY, "only": ANY}.get(name, Type("number"))
     return Typed(Told(name, kind.name, wanted, tuple(sorted(where)), tuple(like)), found, offset)
+
+
+def _event_kind(parser: Parser, call: ast.Call, name: str) -> EventKind:
+    """The event kind that a function's first argument names."""
+    kinds = parser.names.registry.events
+    first = call.args[0] if call.args else None
+    if isinstance(first, ast.Name) and first.id in kinds:
+        return kinds[first.id]
+    word = first.id if isinstance(first, ast.Name) else ""
+    raise ExpressionError(f"{name} takes an event kind", call.col_offset - 1, did_you_mean(word, kinds))
 
 
 def _group(parser: Parser, call: ast.Call, name: str) -> Typed:
