@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 
 from aidiag.rules.bound import BoundRule
 from aidiag.rules.judgement import Judgement
 from aidiag.rules.model import Rule
 from aidiag.rules.tracker import Tracker
+from aidiag.rules.undecided import Gap
 from aidiag.rules.window import Window
 
 __all__ = ["Judgement", "Tracker", "judge"]
+
+log = logging.getLogger(__name__)
 
 
 def judge(rules: Iterable[Rule], window: Window, now: float) -> list[Judgement]:
@@ -21,8 +25,13 @@ def judge(rules: Iterable[Rule], window: Window, now: float) -> list[Judgement]:
     """
     found: list[Judgement] = []
     for rule in rules:
-        bound = bind(rule, window)
-        found += bound.judge_events(now) if rule.events else bound.judge(now)
+        try:
+            bound = bind(rule, window)
+            found += bound.judge_events(now) if rule.events else bound.judge(now)
+        except Exception as error:  # a fault in one rule must not take the verdict of all others along
+            log.exception("the rule %s failed", rule.id)
+            gap = Gap(f"rule:{rule.id}", f"the rule failed: {type(error).__name__}: {error}", "please report it")
+            found.append(Judgement(rule, None, "undecided", None, (gap,)))
     return found
 
 

@@ -210,13 +210,18 @@ def _scalar(parser: Parser, call: ast.Call, name: str) -> Typed:
     if len(values) != (1 if name in ("abs", "floor", "ceil") else 2):
         raise ExpressionError(f"{name} does not take {len(values)} values", offset, form)
     if name == "or_else":
-        return Typed(Call(name, tuple(value.node for value in values)), _alternative(*values), offset)
+        value, fallback = values
+        if value.type == ANY and fallback.type != ANY:
+            value = _as(fallback.type, value)
+        return Typed(Call(name, (value.node, fallback.node)), same_type([value, fallback]), offset)
     number = as_number(values[0])
     return Typed(Call(name, (number.node,)), number.type, offset)
 
 
-def _alternative(value: Typed, fallback: Typed) -> Type:
-    return fallback.type if value.type == ANY else same_type([value, fallback])
+def _as(kind: Type, value: Typed) -> Typed:
+    """A field of an event, whose type only the event knows, as what stands in for it: a number can be told as a text."""
+    convert = {"number": "as_number", "truth": "as_truth", "text": "told_as_text"}[kind.name]
+    return Typed(Call(convert, (value.node,)), kind, value.offset)
 
 
 def _duration(parser: Parser, node: ast.expr, longest: float = LONGEST_WINDOW_SECONDS) -> Node:

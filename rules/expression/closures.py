@@ -114,6 +114,7 @@ UNARY: dict[str, Callable[[Any], Any]] = {
     "as_number": _checked((int, float), "a number"),
     "as_text": _checked((str,), "a text"),
     "as_truth": _checked((bool,), "yes or no"),
+    "told_as_text": lambda value: value if isinstance(value, str) else f"{value:.15g}",
 }
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from aidiag.collectors.observation import Absent, Event, Labels, labels
 from aidiag.collectors.subject import Subject, SubjectKind, host, job, rank
-from aidiag.rules.engine import judge
+from aidiag.rules.engine import bind, judge
 from aidiag.rules.expression import evaluation
 from aidiag.rules.history.relations import Relations
+from aidiag.rules.judgement import Judgement
 from aidiag.rules.loading.document import read_document
 from aidiag.rules.loading.rule_file import read_rule
 from aidiag.rules.model import Rule
@@ -250,3 +252,38 @@ def test_an_unknown_rank_is_not_made_up(world: World, count: int) -> None:
     found = judge([rule(world, "scope: rank\nwhen: queue > 0")], world.window, 0.0)
 
     assert [Subject("rank", str(n), "a", "j") for n in range(count)] == [j.subject for j in found]
+
+
+def test_a_fault_in_one_rule_does_not_take_the_others_along(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is undecided, with what went wrong; the other rules speak."""
+    world.window.add(Event("crash", R0, 10.0, {"code": 3}))
+    good, bad = (
+        rule(world, "scope: rank\nevents: [crash]"),
+        rule(world, "scope: rank\nevents: [crash]\nwhen: code == 3"),
+    )
+    bad = replace(bad, id="bad")
+    bound = bind(bad, world.window)
+
+    def fails(now: float) -> list[Judgement]:
+        raise TypeError("no")
+
+    monkeypatch.setattr(bound, "judge_events", fails)
+    found = judge([bad, good], world.window, 20.0)
+    assert [("bad", "undecided"), (good.id, "firing")] == [(one.rule.id, one.state) for one in found]
+    assert "TypeError: no" in found[0].gaps[0].reason
+
+
+@pytest.mark.parametrize(
+    ("when", "state"),
+    [
+        ('contains(or_else(code, ""), "3")', "firing"),
+        ("or_else(text, 1) == 1", "firing"),
+        ("or_else(text, true)", "firing"),
+        ('begins(or_else(code, "x"), "x")', "quiet"),
+    ],
+)
+def test_a_field_of_another_type_than_its_stand_in(world: World, when: str, state: str) -> None:
+    """A number is told as a text; a text is no number and no truth, so that the other value stands in for it."""
+    world.window.add(Event("crash", R0, 10.0, {"code": 3, "text": "gone"}))
+    (found,) = judge([rule(world, f"scope: rank\nevents: [crash]\nwhen: {when}")], world.window, 20.0)
+    assert state == found.state
