@@ -32,9 +32,12 @@ def diagnose(
     standard_input: BinaryIO,
     progress: Progress | None = None,
     unseen: Sequence[Unknown] = (),
+    *,
+    fetched: bool = False,
 ) -> Report:
     """The report on all `paths` together: job folders, incident folders, reports and logs; `-` is standard input.
-    `progress` shows how far the reading of logs has come; `unseen` is what is known to be missing.
+    `progress` shows how far the reading of logs has come; `unseen` is what is known to be missing. Evidence in a folder
+    that the user has named is told from there on; in one that was `fetched`, with the folder.
 
     Raises PathError for a path that is not there or cannot be read at all.
     """
@@ -74,7 +77,7 @@ def diagnose(
             if kind is not None:
                 reports.append(gather(kind, links(), language, judged))
             else:
-                files += _of_folder(path, many=len(paths) > 1)
+                files += _of_folder(path, many=len(paths) > 1 or fetched)
                 reports += _left_in(path, gaps)
         elif path.is_file():
             found = _record(path.resolve()) if path.suffix == SUFFIX else _report(path)

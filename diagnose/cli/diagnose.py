@@ -58,7 +58,9 @@ def diagnose_command(
     key = language(lang or config.lang)
     fetched = fetch(jobs, pods, namespace, out) if jobs or pods else Fetched()
     everything = (*paths, *map(str, fetched.paths))
-    report = diagnose(everything, config, key, sys.stdin.buffer, Progress(sys.stderr), fetched.gaps)
+    report = diagnose(
+        everything, config, key, sys.stdin.buffer, Progress(sys.stderr), fetched.gaps, fetched=bool(jobs or pods)
+    )
     if form == "json":
         sys.stdout.write(encode(report).decode())
     else:

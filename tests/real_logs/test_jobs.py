@@ -21,9 +21,7 @@ pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
     ("fault", "options", "environ", "cause", "ranks"),
     [
         ("killed", (), {}, "rank_killed", (1,)),
-        ("killed", ("--max-restarts", "1"), {}, "rank_killed", (1,)),
         ("crashes", (), {}, "peer_crashed", (1,)),
-        ("raises", (), {}, "peer_crashed", (1,)),
         ("raises", ("--max-restarts", "1"), {}, "peer_crashed", (1,)),
         ("worker_killed", (), {}, "loader_worker_died", (1,)),
         ("too_many_files", (), {}, "fd_limit", (1,)),

@@ -50,8 +50,8 @@ def test_a_pod_is_diagnosed_by_its_name(tools: Callable[..., Any], run: Callable
     report = json.loads(out)
     evidence = [one for finding in report["findings"] + report["consequences"] for one in finding["evidence"]]
     for one in evidence:
-        assert one["text"] in Path("new", one["source"]).read_text().splitlines()[one["line"] - 1]
-    assert ("pod-train-1/trainer.previous.log", 2) in [(one["source"], one["line"]) for one in evidence]
+        assert one["text"] in Path(one["source"]).read_text().splitlines()[one["line"] - 1]
+    assert ("new/pod-train-1/trainer.previous.log", 2) in [(one["source"], one["line"]) for one in evidence]
     assert sorted(path.name for path in Path("new/pod-train-1").iterdir()) == [
         "describe.txt", "proxy.log", "trainer.log", "trainer.previous.log",
     ]  # fmt: skip
