@@ -76,5 +76,5 @@ def test_only_the_rendezvous_port_is_open(hosts: tuple[Host, Host], tmp_path: Pa
     """Both ranks come to the store, and cannot connect to each other."""
     for host in hosts:
         filter_ports(host, f"tcp dport {PORT} accept")
-    logs = train(hosts, tmp_path, TIMEOUT="10")
+    logs = train(hosts, tmp_path, TIMEOUT="6")
     assert jobs.verdict(jobs.judged(*logs))[0] == "net_firewall", "".join(log.read_text() for log in logs)
