@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from aidiag.collectors.signal import Registry
+from aidiag.collectors.user_cache import cache_folder
 from aidiag.diagnose.config import Config
 from aidiag.rules.loader import load_rules
-from aidiag.rules.loading.cache import cache_folder
 from aidiag.rules.model import RuleBook
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from aidiag.collectors.signal import Registry
+from aidiag.collectors.user_cache import cache_folder
 from aidiag.rules.loading import cache
 from aidiag.rules.loading.errors import LARGEST_BYTES, RuleError
 from aidiag.rules.model import Rule, RuleBook, Threshold
@@ -46,7 +47,7 @@ def load_rules(
 
 def load_builtin(registry: Registry) -> RuleBook:
     """The built-in rules, from the user's cache where it has them."""
-    return load_rules((), registry, cache_folder=cache.cache_folder())
+    return load_rules((), registry, cache_folder=cache_folder())
 
 
 def _files(path: Path) -> list[Path]:
@@ -65,7 +66,7 @@ class _Reading:
         self._folder = cache_folder
         self._by_id: dict[str, Rule] = {}
         self._made_with = cache.origin(registry)
-        self._kept: cache.Rules = cache.load(cache_folder) if cache_folder else {}
+        self._kept: cache.Kept = cache.load(cache_folder) if cache_folder else {}
         self._used: list[bytes] = []
         self._fresh = False
 
@@ -107,13 +108,14 @@ class _Reading:
             raise RuleError(str(file), 0, 0, f"cannot be read: {error.strerror}") from None
         key = cache.key_of(content, self._made_with)
         kept = self._kept.get(key)
-        if kept is not None:
+        known = cache.decoded(kept) if kept is not None else None
+        if known is not None:
             self._used.append(key)
-            return replace(kept, path=str(file)), ""
+            return replace(known, path=str(file)), ""
         rule, off, errors = _parse(file, content, self._registry)
         self.errors += errors
         if rule is not None:
-            self._kept[key] = replace(rule, path="")
+            self._kept[key] = cache.encoded(replace(rule, path=""))
             self._used.append(key)
             self._fresh = True
         return rule, off

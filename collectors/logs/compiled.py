@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 import platform
 import re
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -31,10 +29,13 @@ from aidiag.collectors.logs.prefilter import (
     hyperscan_module,
     literal_expression,
 )
+from aidiag.collectors.user_cache import cache_folder, keep_newest, write_cache
 
 FORMAT = 6
 """To be raised with every change of what a cache file holds or of how expressions are made."""
 CACHE_LIMIT_BYTES = 64 << 20
+CACHES_KEPT = 4
+"""Each catalogue has its file; several versions may be in use side by side, those given up are removed."""
 
 WEAK_BYTES = 12
 """Shorter fixed texts are common: of a wording that has no longer one, hyperscan looks for the outline of the whole."""
@@ -149,13 +150,6 @@ def load_catalogue() -> Catalogue:
     return load(catalogue.MESSAGES, cache_folder())
 
 
-def cache_folder() -> Path | None:
-    """Where this user's caches lie, None where there is no home."""
-    with contextlib.suppress(RuntimeError):
-        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "aidiag"
-    return None
-
-
 def load(messages: Path, folder: Path | None, sources: Sequence[str] = catalogue.SOURCES) -> Catalogue:
     """The catalogue in the files `sources` of `messages`, by way of a cache in `folder`. Raises CatalogueError."""
     data = b"\0".join((messages / f"{source}.yaml").read_bytes() for source in sources)
@@ -168,6 +162,7 @@ def load(messages: Path, folder: Path | None, sources: Sequence[str] = catalogue
     made = Catalogue(catalogue.read_catalogue(messages, sources))
     if path:
         _write(path, _Cached(tuple(made.messages.values()), made.database()))
+        keep_newest(path.parent, "messages-*.bin", CACHES_KEPT)
     return made
 
 
@@ -186,13 +181,4 @@ def _read(path: Path) -> _Cached | None:
 
 def _write(path: Path, cached: _Cached) -> None:
     payload = msgspec.msgpack.encode(cached)
-    with contextlib.suppress(OSError):
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(prefix=".messages-", dir=path.parent)
-        try:
-            with open(descriptor, "wb") as file:
-                file.write(hashlib.sha256(payload).digest() + payload)
-            Path(temporary).replace(path)
-        except OSError:
-            Path(temporary).unlink()
-            raise
+    write_cache(path, hashlib.sha256(payload).digest() + payload)

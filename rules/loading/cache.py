@@ -7,11 +7,8 @@ damaged, or that is not this user's own, is ignored.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import os
-import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -19,25 +16,20 @@ import msgspec
 import aidiag
 from aidiag.collectors.bounded import read_bounded
 from aidiag.collectors.signal import Registry
+from aidiag.collectors.user_cache import write_cache
 from aidiag.rules.model import Rule
 
 LARGEST_BYTES = 16 << 20
-MOST_RULES = 1_024
+MOST_RULES = 512
 _CODE = Path(__file__).resolve().parents[1]
 _MAGIC = b"aidiag rules 1\n"
 _DIGEST = 16
 
-Rules = dict[bytes, Rule]
+Kept = dict[bytes, msgspec.Raw]
+"""Rules as they lie in the cache, by their keys. Only those in use are decoded: earlier versions cost next to nothing."""
+
 _ENCODER = msgspec.msgpack.Encoder()
-
-
-def cache_folder(environ: Mapping[str, str] = os.environ) -> Path | None:
-    """The user's cache folder for aidiag (XDG base directory specification), None where there is none."""
-    chosen = environ.get("XDG_CACHE_HOME", "")
-    if chosen.startswith("/"):
-        return Path(chosen) / "aidiag"
-    home = environ.get("HOME", "")
-    return Path(home) / ".cache" / "aidiag" if home.startswith("/") else None
+_DECODER = msgspec.msgpack.Decoder(Rule)
 
 
 def origin(registry: Registry) -> bytes:
@@ -57,7 +49,20 @@ def key_of(content: bytes, made_with: bytes) -> bytes:
     return hashlib.blake2b(content, key=made_with, digest_size=_DIGEST).digest()
 
 
-def load(folder: Path) -> Rules:
+def encoded(rule: Rule) -> msgspec.Raw:
+    """A rule as it is kept."""
+    return msgspec.Raw(_ENCODER.encode(rule))
+
+
+def decoded(kept: msgspec.Raw) -> Rule | None:
+    """The rule that was kept, None where it is damaged."""
+    try:
+        return _DECODER.decode(kept)
+    except msgspec.MsgspecError:
+        return None
+
+
+def load(folder: Path) -> Kept:
     """The rules in the cache, none where it cannot be trusted."""
     try:
         content = read_bounded(folder / "rules.cache", LARGEST_BYTES, ours=True)
@@ -68,24 +73,15 @@ def load(folder: Path) -> Rules:
     if content[:head] != _MAGIC + hashlib.blake2b(body, digest_size=_DIGEST).digest():
         return {}
     try:
-        return msgspec.msgpack.decode(body, type=Rules)
+        return msgspec.msgpack.decode(body, type=Kept)
     except msgspec.MsgspecError:
         return {}
 
 
-def save(folder: Path, rules: Rules, used: Iterable[bytes]) -> None:
+def save(folder: Path, rules: Kept, used: Iterable[bytes]) -> None:
     """Put rules into the cache, those in `used` first if there are too many. Where it cannot be written, nothing."""
     order = dict.fromkeys([*used, *rules])
     kept = {key: rules[key] for key in list(order)[:MOST_RULES] if key in rules}
     body = _ENCODER.encode(kept)
     content = _MAGIC + hashlib.blake2b(body, digest_size=_DIGEST).digest() + body
-    with contextlib.suppress(OSError):
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=folder, prefix=".rules.")
-        try:
-            with open(handle, "wb") as stream:
-                stream.write(content)
-            Path(name).replace(folder / "rules.cache")
-        except OSError:
-            Path(name).unlink()
-            raise
+    write_cache(folder / "rules.cache", content)

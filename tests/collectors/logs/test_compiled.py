@@ -112,13 +112,20 @@ def test_without_a_working_hyperscan_the_standard_library_does_it(
     assert found(catalogue) == found(load(MESSAGES, tmp_path)) == ["cuda-oom"]
 
 
-def test_the_cache_folder_follows_xdg(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """$XDG_CACHE_HOME/aidiag, else ~/.cache/aidiag."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert compiled.cache_folder() == tmp_path / "aidiag"
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert compiled.cache_folder() == tmp_path / ".cache" / "aidiag"
+def test_caches_of_catalogues_given_up_are_removed(tmp_path: Path) -> None:
+    """A user who upgrades again and again keeps the last few caches, the one in use among them."""
+    for number in range(9):
+        old = tmp_path / f"messages-{number:032}.bin"
+        old.write_bytes(b"old")
+        os.utime(old, (number, number))
+    (tmp_path / "rules.cache").write_bytes(b"not ours to remove")
+
+    load(MESSAGES, tmp_path)
+
+    left = sorted(path.name for path in tmp_path.glob("messages-*.bin"))
+    assert [f"messages-{number:032}.bin" for number in (6, 7, 8)] == [name for name in left if name < "messages-1"]
+    assert compiled.CACHES_KEPT == len(left)
+    assert (tmp_path / "rules.cache").exists()
 
 
 def test_importing_the_collectors_loads_no_catalogue_and_no_hyperscan() -> None:
