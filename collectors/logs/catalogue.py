@@ -172,7 +172,7 @@ def _safe(wording: str) -> Pattern:
     expression = pattern.expression(wording)
     gate.check(expression.encode())
     literals = gate.required_literals(expression.encode())
-    return Pattern(wording, expression, tuple(literal.decode() for literal in literals))
+    return Pattern(wording, expression, tuple(literal.decode() for literal in literals), gate.ordinary(literals))
 
 
 def _entries(text: str, source: str) -> Iterator[tuple[dict[str, str], dict[str, int]]]:

@@ -31,14 +31,11 @@ from aidiag.collectors.logs.prefilter import (
 )
 from aidiag.collectors.user_cache import cache_folder, keep_newest, write_cache
 
-FORMAT = 6
+FORMAT = 7
 """To be raised with every change of what a cache file holds or of how expressions are made."""
 CACHE_LIMIT_BYTES = 64 << 20
 CACHES_KEPT = 4
 """Each catalogue has its file; several versions may be in use side by side, those given up are removed."""
-
-WEAK_BYTES = 12
-"""Shorter fixed texts are common: of a wording that has no longer one, hyperscan looks for the outline of the whole."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,7 +66,7 @@ class Wording:
 class Catalogue:
     """All messages, what announces them, and a prefilter for that.
 
-    A wording is announced by a fixed text of its own (`texts`) or, for hyperscan where that is a common one, by its outline.
+    A wording is announced by a fixed text of its own (`texts`) or, for hyperscan where ordinary lines hold that too, by its outline.
     `by_text` has the wordings by the number of what was found: first those of all texts, then those of the outlines.
     """
 
@@ -83,11 +80,7 @@ class Catalogue:
                 self.wordings.append(made)
                 for literal in wording.literals:
                     announced.setdefault(literal.encode(), []).append(made)
-        weak = [
-            one
-            for one in self.wordings
-            if not one.message.repeats and len(min(one.written.literals, key=len)) < WEAK_BYTES
-        ]
+        weak = [one for one in self.wordings if one.written.ordinary and not one.message.repeats]
         outlined = {one.order for one in weak}
         self.texts = tuple(announced)
         self.by_text = (*map(tuple, announced.values()), *((one,) for one in weak))
@@ -124,7 +117,7 @@ class Catalogue:
         return {number: literal_expression(text) for number, text in enumerate(self.texts)}
 
     def _outlined(self) -> dict[int, bytes]:
-        """The same with outlines in place of common texts."""
+        """The same with outlines in place of texts that ordinary lines hold."""
         texts = {number: one for number, one in self._literal().items() if number in self._strong}
         outlines = enumerate((pattern.outline(one.written.source).encode() for one in self._weak), len(self.texts))
         return {**texts, **dict(outlines)}

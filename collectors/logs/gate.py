@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
+from aidiag.collectors.logs.ordinary import ORDINARY
 from aidiag.collectors.logs.pattern import PatternError
 
 if sys.version_info >= (3, 11):
@@ -49,8 +50,14 @@ def required_literals(expression: bytes) -> tuple[bytes, ...]:
     return best
 
 
-def _worth(literals: tuple[bytes, ...]) -> tuple[int, int]:
-    return (min(map(len, literals)), -len(literals))
+def ordinary(literals: Iterable[bytes]) -> bool:
+    """Whether one of some texts stands in lines that mean nothing."""
+    return any(literal in ORDINARY for literal in literals)
+
+
+def _worth(literals: tuple[bytes, ...]) -> tuple[bool, int, int]:
+    shortest = min(map(len, literals))
+    return (shortest >= LITERAL_MIN_BYTES and not ordinary(literals), shortest, -len(literals))
 
 
 def _long(item: tuple[Any, Any]) -> bool:

@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from aidiag.collectors.logs.fieldtypes import TYPES, Type, as_text
+from aidiag.collectors.logs.ordinary import ORDINARY
 
 
 class PatternError(ValueError):
@@ -66,11 +67,14 @@ _FIELD = re.compile(r"<([a-z_][a-z0-9_]*)([:=])([^<>{}]+)>")
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """One wording of a message. `literals`: every line that matches holds at least one of them."""
+    """One wording of a message. `literals`: every line that matches holds at least one of them; `ordinary`: so do lines that
+    mean nothing.
+    """
 
     source: str
     expression: str
     literals: tuple[str, ...] = ()
+    ordinary: bool = False
 
 
 def expression(source: str) -> str:
@@ -85,10 +89,15 @@ def expression(source: str) -> str:
 
 
 def outline(source: str) -> str:
-    """A regular expression, for engines without backtracking, of all that the pattern matches and a little more: up to its
-    last fixed text.
+    """A regular expression, for engines without backtracking, that stands in every line which the pattern matches: the pattern
+    up to its last fixed text, from where its fixed text is the rarest in ordinary lines without being found in them.
     """
-    return _outline(_trimmed(read(source)))
+    parts = _trimmed(read(source))
+    begins = {
+        index: ORDINARY.count(part.text.encode()) for index, part in enumerate(parts) if isinstance(part, Literal)
+    }
+    tails = (_outline(parts[index:]) for index in sorted(begins, key=begins.__getitem__))
+    return next((tail for tail in tails if not re.search(tail.encode(), ORDINARY)), _outline(parts))
 
 
 def read(source: str) -> Parts:

@@ -152,10 +152,14 @@ class Scanner:
         for index in {one[1] for one in found} & self._repeating:
             for wording in self._by_text[index]:
                 (varies,) = (one.group for one in wording.fields if one.name == wording.message.repeats)
+                before = speaker = b""
                 for match in wording.regex.finditer(text):
                     start, end = match.span()
                     skip, resume = match.span(varies)
-                    key = (_speaker(text, start), text[start:skip], text[resume:end])
+                    margin = text[text.rfind(b"\n", 0, start) + 1 : start]
+                    if margin != before:  # a process prints many of them in a row
+                        before, speaker = margin, _speaker(margin)
+                    key = (speaker, text[start:skip], text[resume:end])
                     if key not in self._seen:
                         kept.append((end, index))
                         if not peek:
@@ -165,9 +169,8 @@ class Scanner:
         return sorted(kept)
 
 
-def _speaker(text: bytes, message: int) -> bytes:
+def _speaker(before: bytes) -> bytes:
     """The process in NCCL's prefix of a message: what stands before it on its line, without a time or label."""
-    before = text[text.rfind(b"\n", 0, message) + 1 : message]
     return before if before.count(b" ") <= 2 else b" ".join(before.rsplit(b" ", 3)[1:])
 
 

@@ -141,16 +141,16 @@ def test_importing_the_collectors_loads_no_catalogue_and_no_hyperscan() -> None:
 
 @pytest.mark.usefixtures("needs_hyperscan")
 def test_common_texts_are_looked_for_with_what_belongs_to_them(tmp_path: Path) -> None:
-    """Hyperscan reports a message with a short text where the whole stands, so that frequent words cost nothing."""
+    """A message whose every text stands in ordinary lines is reported where the whole stands: frequent words cost nothing."""
     (tmp_path / "mine.yaml").write_text(
         "- {id: one, component: test, kind: loader_timeout, severity: info, meaning: A test.,\n"
-        "   pattern: 'epoch <seconds:float> was slow', example: epoch 3 was slow, near_miss: epoch 3}\n"
+        "   pattern: 'epoch <seconds:float> tokens/s', example: epoch 3 tokens/s, near_miss: epoch 3}\n"
     )
     catalogue = load(tmp_path, None, ["mine"])
     prefilter = catalogue.prefilter()
     assert isinstance(prefilter, HyperscanPrefilter)
-    assert prefilter.find(b"epoch 3, was slow, epoch x was slow\nepoch 3\n was slow\n" * 50) == []
-    ((end, number),) = prefilter.find(b"the epoch 3.5 was slow!")
+    assert prefilter.find(b"epoch 3, tokens/s, epoch x tokens/s\nepoch 3\n tokens/s\n" * 50) == []
+    ((end, number),) = prefilter.find(b"the epoch 3.5 tokens/s!")
     assert (end, [one.message.id for one in catalogue.by_text[number]]) == (22, ["one"])
 
 

@@ -54,10 +54,11 @@ def test_harmless_expressions_pass(expression: bytes) -> None:
         (rb"x (?:Killed|Aborted)", {b"Killed", b"Aborted"}),
         (rb"(?P<a>Init) (?P<b>START) \d", {b"Init START "}),
         (rb"(?:maybe )?(?:a{2,3}certain) .", {b"certain "}),
+        (rb"grad norm: \d (?:huge drop|tiny drop)", {b"huge drop", b"tiny drop"}),
     ],
 )
 def test_the_literal_is_the_longest_text_that_every_match_holds(expression: bytes, expected: set[bytes]) -> None:
-    """Optional parts do not count, and alternatives count together."""
+    """Optional parts do not count, alternatives count together, and what stands in ordinary lines counts last."""
     if min(map(len, expected)) < gate.LITERAL_MIN_BYTES:
         with pytest.raises(PatternError, match="shorter"):
             gate.required_literals(expression)
