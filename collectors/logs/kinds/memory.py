@@ -49,5 +49,5 @@ KINDS: tuple[EventKind, ...] = (
     kind("rank", "stack_seen", "Where a thread stands, as a debugger or faulthandler told", "place function"),
     kind("rank", "lock_waited", "A process waits for a lock file", "path seconds minutes holder tool"),
     kind("host", "lock_file_seen", "A lock file lies in a folder", "path bytes"),
-    kind("rank", "extension_build", "A process loads an extension that it may have to build", "path"),
+    kind("rank", "extension_build", "A process loads an extension that it may have to build", "path done"),
 )
