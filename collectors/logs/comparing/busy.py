@@ -83,14 +83,18 @@ class BusyRanks:
         for one in busy:
             if alike[one.fields.get("what")] < TOGETHER:
                 rank = rank_of(one)
-                named = 0 if rank is None and 0 not in self._reporters else rank
+                named = rank if rank is not None else self._alone()
                 fields = {name: one.fields[name] for name in ("what", "item") if name in one.fields}
                 went_on = "yes" if self._went_on(one, between) else None
                 yield found(
                     "busy_before_timeout", one, busy=None if named is None else str(named), went_on=went_on, **fields
                 )
         # Steps of others after its end are what a rank without data leaves behind; after that of rank 0 the next epoch began.
-        ends = [one for one in _latest(self._ended) if self._near(one, between if not rank_of(one) else _nothing)]
+        ends = [
+            one
+            for one in _latest(self._ended)
+            if self._near(one, between if not rank_of(one) else _nothing) and not _went_on_alone(one, busy)
+        ]
         if ends:
             ended = {rank for one in ends if (rank := rank_of(one)) is not None}
             end, silent = ends[-1].fields.get("end"), not (ended or {0}) & self._reporters
@@ -103,6 +107,12 @@ class BusyRanks:
                 end=end,
                 silent="yes" if silent else None,
             )
+
+    def _alone(self) -> int | None:
+        """Who works alone where the line does not say it: the one that all others miss, else rank 0 unless it waits too."""
+        if self._missing.isdigit():
+            return int(self._missing)
+        return 0 if 0 not in self._reporters else None
 
     def _went_on(self, busy: Event, between: LinesBetween) -> bool:
         """Whether the others only warned that they wait, and steps came after their last warning."""
@@ -135,6 +145,14 @@ class BusyRanks:
 def _of_another(line: str, own: re.Match[str] | None) -> bool:
     other = _LABEL.match(line)
     return own is not None and other is not None and own[0] != other[0]
+
+
+def _went_on_alone(ended: Event, busy: Sequence[Event]) -> bool:
+    """Whether the first rank, once its epoch was over, began an evaluation: that keeps it, and not the lack of data."""
+    return not rank_of(ended) and any(
+        one.fields.get("what") == "evaluate" and rank_of(one) == rank_of(ended) and one.order >= ended.order
+        for one in busy
+    )
 
 
 def _nothing(source: str, first: int, last: int) -> Sequence[str]:
