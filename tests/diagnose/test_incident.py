@@ -36,3 +36,49 @@ def test_what_is_too_much_to_remember_is_told(tmp_path: Path, monkeypatch: pytes
 def test_what_can_be_remembered_is_all_told(tmp_path: Path) -> None:
     """Where all ranks are judged nothing is said to be left out."""
     assert [] == [gap for gap in diagnosed(tmp_path, 12).unknown if gap.what == "observations"]
+
+
+def verdict(folder: Path, log: str, host: str = "") -> list[tuple[str, list[str]]]:
+    """The causes of an incident folder, each with its evidence lines."""
+    (folder / "job.log").write_text(log)
+    (folder / "host.txt").write_text(host)
+    known = registry()
+    files = [LogFile(folder / name, name) for name in ("host.txt", "job.log")]
+    report = diagnose_logs(files, rules=load_rules((), known).rules, registry=known, language="en")
+    return [(one.cause, [item.text for item in one.evidence]) for one in report.findings]
+
+
+ILLEGAL = "RuntimeError: CUDA error: an illegal memory access was encountered\n"
+
+
+def test_a_fact_beside_the_log_decides(tmp_path: Path) -> None:
+    """Errors of GPU memory that somebody noted explain an illegal access, and the note is quoted."""
+    [(cause, evidence), *_] = verdict(tmp_path, ILLEGAL, '# ecc_uncorrected: {"gpu5": 12}\n')
+    assert ("gpu_ecc_error", ['# ecc_uncorrected: {"gpu5": 12}']) == (cause, evidence)
+
+
+def test_a_fact_that_is_nothing_decides_nothing(tmp_path: Path) -> None:
+    """Without errors the program is at fault."""
+    assert ["app_cuda_assert"] == [cause for cause, _ in verdict(tmp_path, ILLEGAL, "# ecc_uncorrected: 0\n")]
+
+
+EVALUATES = (
+    "[1,0]<stdout>:Epoch 10 finished, running evaluation on 50000 images ...\n"
+    "[1,1]<stdout>:Epoch 11/90\n"
+    "[1,0]<stderr>:WARNING: One or more tensors were submitted to be reduced, gathered or broadcasted by subset of ranks"
+    " and are waiting for remainder of ranks for more than 60 seconds.\n"
+    "[1,0]<stderr>:DistributedAdam_Allreduce/HorovodAllreduce_grads_conv1_0 [missing ranks: 0]\n"
+)
+
+
+def test_the_first_rank_that_evaluates_has_no_lack_of_data(tmp_path: Path) -> None:
+    """The rank that all others miss works alone: it evaluates, and its epoch was not too short."""
+    (tmp_path / "job.log").write_text(EVALUATES)
+    known = registry()
+    files = [LogFile(tmp_path / "job.log", "job.log")]
+    report = diagnose_logs(files, rules=load_rules((), known).rules, registry=known, language="en")
+    first = report.findings[0]
+    assert "slow_rank_section" == first.cause
+    assert first.culprit is not None
+    assert (0,) == tuple(first.culprit.ranks)
+    assert "uneven_inputs" not in [one.cause for one in report.findings]
