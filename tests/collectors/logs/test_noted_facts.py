@@ -10,6 +10,7 @@ from aidiag.collectors.logs.noted_facts import FACTS_LIMIT, noted_facts
 
 
 def told(folder: Path, text: str) -> list[str]:
+    """The facts of a host.txt with this text."""
     (folder / "host.txt").write_text(text)
     return [str(event.fields["text"]) for event in noted_facts(folder / "host.txt", "host.txt")]
 
