@@ -88,6 +88,8 @@ class GpuQuery(TextBlock):
         usual = clocks[len(clocks) // 2] if len(clocks) >= PEERS_MIN else 0
         low = usual * LOW_SHARE if usual >= BUSY_MHZ and clocks[1] >= usual * LOW_SHARE else 0.0
         full = any(_full_speed(row.fields) for row in rows)
+        widths = sorted(width for row in rows if isinstance(width := row.fields.get("link_width"), int))
+        usual_width = widths[len(widths) // 2] if len(widths) >= PEERS_MIN else 0
         told = []
         for row in rows:
             more: dict[str, FieldValue] = {}
@@ -96,6 +98,9 @@ class GpuQuery(TextBlock):
                 more["slowdown"] = "clock_below_peers"
             if full and "link_gen" in row.fields and not _full_speed(row.fields):
                 more["link_state"] = "below_peers"
+            width = row.fields.get("link_width")
+            if isinstance(width, int) and width < usual_width and "link_width_max" not in row.fields:
+                more |= {"link_state": "below_peers", "link_width_max": usual_width}
             told.append(replace(row, fields={**row.fields, **more}))
         return told
 
