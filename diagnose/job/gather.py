@@ -60,8 +60,9 @@ def gather(
     (`links`). Raises OSError where `folder` cannot be listed.
 
     A host whose sidecar wrote no whole report still counts with the findings that it raised and its last shared state.
-    With `judge_logs` the logs of these hosts are read, too, all together: that takes its time, and while the job runs
-    it is what their sidecars do.
+    With `judge_logs` the logs of these hosts are read, too, all together, and those of hosts whose part failed: a job
+    that ends at its start is over before its sidecar has seen anything. That takes its time, and while the job runs it
+    is what the sidecars do.
     """
     reports: list[Report] = []
     gaps: list[Unknown] = []
@@ -75,13 +76,17 @@ def gather(
             report, gap = _partial_report(host, why, with_logs=bool(left) and judge_logs is not None)
             logs += left
             gaps.append(gap)
+        elif judge_logs is not None and report.job.exit_status:
+            logs += logs_of(host)
         reports.append(with_true_evidence(report, folder.path))
     if judge_logs is not None and logs:
         reports.append(judge_logs(logs, next((report.job.id for report in reports if report.job.id), "")))
     return merge(reports, links, language, gaps=gaps)
 
 
-def write_merged(folder: JobFolder, links: Mapping[str, Links], language: str = ENGLISH) -> Report:
+def write_merged(
+    folder: JobFolder, links: Mapping[str, Links], language: str = ENGLISH, judge_logs: JudgeLogs | None = None
+) -> Report:
     """Merge and write `report.json` at the top of the job folder. Raises OSError.
 
     Hosts that finish together all do so, and the one that writes last must have seen all: whoever finds that a host's
@@ -89,7 +94,7 @@ def write_merged(folder: JobFolder, links: Mapping[str, Links], language: str = 
     """
     for _ in range(MERGES):
         seen = _reports(folder)
-        report = gather(folder, links, language)
+        report = gather(folder, links, language, judge_logs)
         write_atomically(folder.report, encode(report))
         if _reports(folder) == seen:
             break

@@ -13,9 +13,10 @@ from typing import Protocol, TypeAlias
 from aidiag.collectors.collector import Clock
 from aidiag.collectors.observation import Absent, Event, Observation, Sample
 from aidiag.collectors.signal import Registry
+from aidiag.diagnose.incident import LogFile, diagnose_logs
 from aidiag.diagnose.job.ledger import Change, Ledger
 from aidiag.diagnose.report.left_out import left_out, told
-from aidiag.diagnose.report.model import JobFacts, RankRow, Unknown
+from aidiag.diagnose.report.model import JobFacts, RankRow, Report, Unknown
 from aidiag.diagnose.report.questions import questions
 from aidiag.diagnose.report.ranks import rank_rows
 from aidiag.diagnose.sidecar.latest import Latest
@@ -91,6 +92,10 @@ class Sidecar:
         self._stop = threading.Event()
         self._turned = clock.monotonic()
         self._since = self._turned - LOOK_BACK_SECONDS
+
+    def judge_logs(self, logs: Sequence[LogFile], job: str) -> Report:
+        """The report on logs of the job, read after its end by the rules in force."""
+        return diagnose_logs(logs, rules=self._rules, registry=self._registry, language=self.language, job=job)
 
     @property
     def snapshot(self) -> Snapshot | None:

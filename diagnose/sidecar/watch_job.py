@@ -133,7 +133,9 @@ class JobWatch:
         try:
             write_atomically(self._folder.report, encode(report))
             self._output.share(snapshot, sidecar.events, ended=True)
-            report = write_merged(JobFolder(self._folder.path.parent), sidecar.links, sidecar.language)
+            report = write_merged(
+                JobFolder(self._folder.path.parent), sidecar.links, sidecar.language, sidecar.judge_logs
+            )
         except OSError as problem:
             log.error("report: %s", problem)
         self._announce(assembly, "finished")
