@@ -25,7 +25,7 @@ from aidiag.diagnose.failed_worker import FailedWorkers
 from aidiag.diagnose.own_values import OwnValues
 from aidiag.diagnose.report.cut import within
 from aidiag.diagnose.report.left_out import left_out, told
-from aidiag.diagnose.report.model import JobFacts, Report, Unknown
+from aidiag.diagnose.report.model import UNRECOGNISED, JobFacts, Report, Unknown
 from aidiag.diagnose.report.nccl_seen import NcclSeen
 from aidiag.diagnose.report.phases import Phases
 from aidiag.diagnose.report.questions import questions
@@ -103,6 +103,7 @@ def diagnose_logs(
     window = Window(registry, event_horizon_seconds=None, unix_offset=0.0)
     gaps: list[Unknown] = []
     latest = 0.0
+    recognised = False
     nccl = NcclSeen()
     phases = Phases()
     files = list(files)
@@ -114,6 +115,7 @@ def diagnose_logs(
         comparison.add(event)
         own.see(event)
         clocks.see(event)
+        recognised = True
         latest = max(latest, window.time_of(event) or 0.0)
     for event in comparison.finish(_lines_between(files)):
         window.add(event)
@@ -123,6 +125,14 @@ def diagnose_logs(
     findings = [_quoting_lines(one) for one in workers.attribute(findings, {rule.id: rule for rule in rules}, language)]
     links = links_of(rules)
     roots, consequences = within(FINDINGS_CAP, *arrange(findings, links))
+    if not recognised and not job:
+        gaps.append(
+            Unknown(
+                UNRECOGNISED,
+                "none of their lines is one that aidiag knows",
+                "give what the ranks printed, and NCCL's lines (NCCL_DEBUG=INFO)",
+            )
+        )
     gaps += told(left_out(window))
     gaps += differing(clocks)
     if cut := len(findings) - len(roots) - len(consequences):

@@ -27,7 +27,7 @@ VERDICT = (
     " (rule {{ $labels.rule }}, cause {{ $labels.cause }})."
 )
 EVIDENCE = (
-    "The measured values (⟨ ⟩) and the evidence: `aidiag status`, or /api/v1/findings of the sidecar"
+    "The measured values (⟨ ⟩) and the evidence: `aidiag diagnose` on the job's folder, or /api/v1/findings of the sidecar"
     "{{ with $labels.node }} on {{ . }}{{ end }}."
 )
 

@@ -125,6 +125,7 @@ class Roster:
             case "store_waiting":
                 yield from self._crowded(event)
             case "worker_group_restarted":
+                self._announced.clear()  # what comes now is the next attempt
                 self._restarted = True
             case "store_timeout":
                 if len(self._waited) < TOLD_KEPT:

@@ -84,9 +84,7 @@ def gather(
     return merge(reports, links, language, gaps=gaps)
 
 
-def write_merged(
-    folder: JobFolder, links: Mapping[str, Links], language: str = ENGLISH, judge_logs: JudgeLogs | None = None
-) -> Report:
+def write_merged(folder: JobFolder, links: Mapping[str, Links], language: str = ENGLISH) -> Report:
     """Merge and write `report.json` at the top of the job folder. Raises OSError.
 
     Hosts that finish together all do so, and the one that writes last must have seen all: whoever finds that a host's
@@ -94,7 +92,7 @@ def write_merged(
     """
     for _ in range(MERGES):
         seen = _reports(folder)
-        report = gather(folder, links, language, judge_logs)
+        report = gather(folder, links, language)
         write_atomically(folder.report, encode(report))
         if _reports(folder) == seen:
             break

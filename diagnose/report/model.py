@@ -20,6 +20,9 @@ SCHEMA: Final = "aidiag.report/v1"
 
 CheckStatus = Literal["ok", "warning", "critical", "unknown", "skipped"]
 
+UNRECOGNISED = "logs"
+"""What could not be seen where no line of the logs was recognised."""
+
 
 @dataclass(frozen=True, slots=True)
 class Unknown:

@@ -9,7 +9,7 @@ from typing import TextIO
 from unicodedata import east_asian_width
 
 from aidiag.diagnose.report.escape import one_line
-from aidiag.diagnose.report.model import RankRow, Report
+from aidiag.diagnose.report.model import UNRECOGNISED, RankRow, Report
 from aidiag.diagnose.report.nccl_lines import nccl_lines
 from aidiag.diagnose.report.words import words
 from aidiag.rules.finding import Culprit, Finding
@@ -32,7 +32,7 @@ def lines(report: Report, *, lang: str = "en", why: bool = True) -> Iterator[Lin
     yield _heading(report), "bold"
     yield "", ""
     if not report.findings:
-        yield say["nothing"], "green"
+        yield _without_findings(report, say)
     for number, finding in enumerate(report.findings, 1):
         yield from _finding(number, finding, say, why=why)
     asked = [gap for gap in report.unknown if gap.what == gap.reason]
@@ -101,6 +101,17 @@ def blamed(culprit: Culprit | None) -> str:
 
 def _some(names: tuple[str, ...], most: int = 8) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def _without_findings(report: Report, say: Mapping[str, str]) -> Line:
+    """What can be said where no rule found a fault: that is no verdict on a job that failed, or on what nobody could read."""
+    if report.job.exit_status:
+        return say["unexplained"], "yellow"
+    return (
+        (say["unrecognised"], "yellow")
+        if any(gap.what == UNRECOGNISED for gap in report.unknown)
+        else (say["nothing"], "green")
+    )
 
 
 def _heading(report: Report) -> str:

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 WORDS: Mapping[str, Mapping[str, str]] = {
     "en": {
         "nothing": "Nothing is wrong as far as can be seen.",
+        "unexplained": "The job failed, and nothing that was seen says why: look at the last lines that each rank printed.",
+        "unrecognised": "Nothing was recognised: that is no verdict.",
         "findings": "What is wrong",
         "also": "Consequences of the above",
         "because": "because of",
@@ -45,6 +47,8 @@ WORDS: Mapping[str, Mapping[str, str]] = {
     },
     "zh": {
         "nothing": "就目前所见，没有发现问题。",
+        "unexplained": "作业失败，但所见信息无法说明原因：请查看各 rank 打印的最后几行。",
+        "unrecognised": "没有识别出任何内容：这不是结论。",
         "findings": "问题所在",
         "also": "由上述问题引起的后果",
         "because": "起因：",

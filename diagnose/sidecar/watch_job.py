@@ -10,6 +10,7 @@ import logging
 import os
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from aidiag import __version__
@@ -17,8 +18,10 @@ from aidiag.collectors.collector import Clock, Context, SystemClock
 from aidiag.diagnose.config import Config
 from aidiag.diagnose.job.folder import HostFolder, JobFolder, write_atomically
 from aidiag.diagnose.job.gather import write_merged
+from aidiag.diagnose.job.logs import logs_of
 from aidiag.diagnose.job.records import copy_records
 from aidiag.diagnose.job.runs import SidecarFile, write_sidecar
+from aidiag.diagnose.report.merge import merge
 from aidiag.diagnose.report.model import JobFacts, Report, encode
 from aidiag.diagnose.sidecar.assembly import Assembly, assemble
 from aidiag.diagnose.sidecar.ending import leave, log_aside, on_signals
@@ -130,12 +133,13 @@ class JobWatch:
             unknown=snapshot.unknown,
             ranks=tuple(row for row in snapshot.ranks if row.host == assembly.host),
         )
+        if report.job.exit_status:  # a job that ends at its start is over before anything was seen of it
+            own = sidecar.judge_logs(logs_of(self._folder), self._job)
+            report = merge([report, replace(own, ranks=(), unknown=())], sidecar.links, sidecar.language)
         try:
             write_atomically(self._folder.report, encode(report))
             self._output.share(snapshot, sidecar.events, ended=True)
-            report = write_merged(
-                JobFolder(self._folder.path.parent), sidecar.links, sidecar.language, sidecar.judge_logs
-            )
+            report = write_merged(JobFolder(self._folder.path.parent), sidecar.links, sidecar.language)
         except OSError as problem:
             log.error("report: %s", problem)
         self._announce(assembly, "finished")

@@ -83,6 +83,20 @@ def test_a_quiet_log_of_a_dead_host_raises_nothing(tmp_path: Path) -> None:
     assert ["host node-a"] == [gap.what for gap in report.unknown]
 
 
+@pytest.mark.parametrize(("status", "found"), [(1, True), (0, False)])
+def test_the_log_of_a_host_whose_part_failed_is_read_although_it_left_a_report(
+    tmp_path: Path, status: int, found: bool
+) -> None:
+    """A job that ends at its start is over before its sidecar has seen anything: its output tells why. Where it ended
+    well, what it printed on the way is no fault.
+    """
+    host = begin(tmp_path, "node-a", "5", rank=3)
+    say(host, "5", OOM)
+    host.report.write_bytes(encode(Report(job=JobFacts("j", ("node-a",), exit_status=status))))
+
+    assert found == (("cuda_out_of_memory", (3,), ("node-a",)) in blamed(diagnosed(host.path.parent)))
+
+
 def test_logs_of_dead_hosts_join_the_reports_of_the_others(tmp_path: Path) -> None:
     """One host left a report, one a broken report, one only the output of its run, one only a file of NCCL: all count,
     and of the host with the whole report the logs are not judged again.

@@ -26,7 +26,7 @@ SITE_RULES = Path(__file__).with_name("site_rules")
 
 SELF = ("AidiagDown", "AidiagCollectorFailing", "AidiagSeriesCapReached")
 GENERIC = ("AidiagFindingCritical", "AidiagFindingWarning")
-EVIDENCE = "The measured values (⟨ ⟩) and the evidence: `aidiag status`, or /api/v1/findings of the sidecar on node-b."
+EVIDENCE = "The measured values (⟨ ⟩) and the evidence: `aidiag diagnose` on the job's folder, or /api/v1/findings of the sidecar on node-b."
 
 RULES = load_rules([], registry()).rules
 ALARMING = [rule for rule in RULES if alerts.may_alarm(rule)]

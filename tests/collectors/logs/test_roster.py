@@ -54,6 +54,15 @@ def test_a_restart_is_no_second_start() -> None:
     assert told(*start, *["step"] * 40, *start) == {}
 
 
+def test_a_quick_restart_is_no_second_start() -> None:
+    """Where the launcher says that it starts its workers again, the ranks that follow are the next attempt."""
+    start = [member(0, 2), member(1, 2)]
+    again = "E1101 10:00:01.1 api.py:869] [default] Worker group FAILED. 2/3 attempts left; will restart worker group"
+
+    assert "world_size_conflict" not in told(*start, again, *start)
+    assert "world_size_conflict" in told(*start, *start)
+
+
 def test_a_rank_beyond_the_world_is_a_conflict_and_names_the_others_beyond() -> None:
     """Sixteen tasks of a program that was told a world of two: 2 to 15 have no place in it."""
     log = ("SLURM_NTASKS=16", "Launching on node-a with rank 3 of distributed world size 2")

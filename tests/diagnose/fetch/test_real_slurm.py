@@ -27,7 +27,7 @@ SCRIPT = """\
 #!/bin/bash
 #SBATCH --output=logs/%j-out.log --error=logs/%j-err.log
 echo step 1
-srun -n 2 --output=logs/%j-%t.log bash -c 'echo begin; if [ $SLURM_PROCID = 1 ]; then sleep 1; kill -9 $$; fi; sleep 60'
+srun -K1 -n 2 --output=logs/%j-%t.log bash -c 'echo begin; if [ $SLURM_PROCID = 1 ]; then sleep 1; kill -9 $$; fi; sleep 60'
 """
 
 
