@@ -83,3 +83,42 @@ def test_the_first_rank_that_evaluates_has_no_lack_of_data(tmp_path: Path) -> No
     assert first.culprit is not None
     assert (0,) == tuple(first.culprit.ranks)
     assert "uneven_inputs" not in [one.cause for one in report.findings]
+
+
+def roots(folder: Path, *lines: str) -> list[tuple[str, tuple[int, ...]]]:
+    """The causes of a log with the ranks that they blame."""
+    (folder / "job.log").write_text("".join(f"{line}\n" for line in lines))
+    known = registry()
+    files = [LogFile(folder / "job.log", "job.log")]
+    report = diagnose_logs(files, rules=load_rules((), known).rules, registry=known, language="en")
+    return [(one.cause, tuple(one.culprit.ranks) if one.culprit else ()) for one in report.findings]
+
+
+def gave_up(rank: int, group: str) -> str:
+    """What a rank says that waited in vain."""
+    return (
+        f"[rank{rank}]:[E1201 10:40:01.1 ProcessGroupNCCL.cpp:616] [{group} Rank {rank}] Watchdog caught collective operation "
+        "timeout: WorkNCCL(SeqNum=12, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600012 milliseconds "
+        "before timing out."
+    )
+
+
+def test_ranks_outside_of_a_group_are_not_missed_in_it(tmp_path: Path) -> None:
+    """Who is in a group other than the default one nobody tells: the ranks that do not report may be no members."""
+    waiting = [rank for rank in range(8) if rank != 3]
+    trainers = [gave_up(rank, "PG ID 2 PG GUID 5(actor_train)") for rank in waiting]
+    assert all(ranks == () for _, ranks in roots(tmp_path, *trainers))
+
+    everyone = [gave_up(rank, "PG ID 0 PG GUID 0(default_pg)") for rank in waiting]
+    assert (3,) in [ranks for _, ranks in roots(tmp_path, *everyone)]
+
+
+def test_a_rank_that_waits_itself_is_not_busy(tmp_path: Path) -> None:
+    """Rank 0 saved a checkpoint some time before and then waited like all others: that is not what they wait for."""
+    saving = "[rank0]: Saving model checkpoint to /data/out/checkpoint-500"
+    default = "PG ID 0 PG GUID 0(default_pg)"
+
+    all_wait = roots(tmp_path, saving, *(gave_up(rank, default) for rank in range(4)))
+    assert "slow_rank_section" not in [cause for cause, _ in all_wait]
+    others_wait = roots(tmp_path, saving, *(gave_up(rank, default) for rank in range(1, 4)))
+    assert ("slow_rank_section", (0,)) == others_wait[0]

@@ -48,6 +48,7 @@ class BusyRanks:
         self._stalled: dict[str, Event] = {}
         self._gave_up = False
         self._reporters: set[int] = set()
+        self._gave_up_ranks: set[int] = set()
         self._missing = ""
 
     def add(self, event: Event) -> None:
@@ -71,6 +72,8 @@ class BusyRanks:
                 self._stalled[source] = event
             else:
                 self._gave_up = True
+                if rank is not None and event.kind == "collective_timeout":
+                    self._gave_up_ranks.add(rank)
 
     def finish(self, between: LinesBetween) -> Iterator[Event]:
         """The busy rank, and who came to the end of its data."""
@@ -81,8 +84,9 @@ class BusyRanks:
         for one in busy:
             alike[one.fields.get("what")] = alike.get(one.fields.get("what"), 0) + 1
         for one in busy:
-            if alike[one.fields.get("what")] < TOGETHER:
-                rank = rank_of(one)
+            rank = rank_of(one)
+            # Who gave up waiting like the others was busy with nothing else by then; Horovod's first rank speaks for all.
+            if alike[one.fields.get("what")] < TOGETHER and (rank is None or rank not in self._gave_up_ranks):
                 named = rank if rank is not None else self._alone()
                 fields = {name: one.fields[name] for name in ("what", "item") if name in one.fields}
                 went_on = "yes" if self._went_on(one, between) else None

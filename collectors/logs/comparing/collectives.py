@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from aidiag.collectors.logs.comparing.found import RANKS_KEPT, found, listed, rank_of
@@ -78,9 +78,14 @@ class Collectives:
             named = any("group" in one.event.fields for one in waiting.values())
             if numbers and not named and max(numbers) - min(numbers) > GAP_OF_ONE_GROUP:
                 continue
-            yield from self._of_group(waiting, self._enqueued.get(group) or self._enqueued.get("", {}))
+            states = self._enqueued.get(group) or self._enqueued.get("", {})
+            # Of the default group alone it is known who its members are.
+            everyone = range(max([self._world, *(rank + 1 for rank in waiting)])) if not group else ()
+            yield from self._of_group(waiting, states, everyone)
 
-    def _of_group(self, waiting: dict[int, _Waiting], states: dict[int, tuple[int, Event]]) -> Iterator[Event]:
+    def _of_group(
+        self, waiting: dict[int, _Waiting], states: dict[int, tuple[int, Event]], everyone: Iterable[int]
+    ) -> Iterator[Event]:
         if not waiting:
             return
         lowest = min((one.sequence for one in waiting.values() if one.sequence is not None), default=None)
@@ -124,7 +129,7 @@ class Collectives:
                     size=other.size,
                 )
             return
-        silent = set(range(max(self._world, max(waiting) + 1))) - set(waiting)
+        silent = set(everyone) - set(waiting)
         told = bool(silent) and len(silent) <= max(1, len(waiting) // 3) and len(waiting) >= 2
         yield found(
             "ranks_compared",
