@@ -46,7 +46,8 @@ class Context:
     `record_folders` are the folders of shim records; None means the usual places of `trainer_shim.record`.
     `job_folder` is `aidiag-<job>/` (shared by the hosts of a job) and `host_folder` this host's part of it, where
     one exists. `log_paths` are files to follow beside those in the host folder. `records` finds the shim records for
-    all who work side by side; None lets each look for itself.
+    all who work side by side; None lets each look for itself. `began_unix` is when the job started here, where that is
+    known: a launch before it may have had the same id.
     """
 
     node: Node
@@ -57,6 +58,7 @@ class Context:
     host_folder: Path | None = None
     log_paths: tuple[Path, ...] = ()
     records: RecordFinder | None = None
+    began_unix: float | None = None
 
 
 class Collector(Protocol):

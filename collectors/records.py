@@ -66,7 +66,9 @@ class RecordFinder:
 
     `folders` are where to look; None means the usual places of the shim (`trainer_shim.folder`), for root those of all
     users, and the same places of processes that live in another mount namespace, through /proc/PID/root. `job` limits
-    the records to one job. A record is taken only from a folder's own owner, and by others than root only their own.
+    the records to one job, and `began_unix` to what was there or came since that launch of it: the records of processes
+    that were dead before are of an earlier one. A record is taken only from a folder's own owner, and by others than root only
+    their own.
     """
 
     def __init__(
@@ -74,12 +76,13 @@ class RecordFinder:
         folders: Iterable[Path] | None = None,
         *,
         job: str | None = None,
+        began_unix: float | None = None,
         proc: str = "/proc",
         clock: Callable[[], float] = time.monotonic,
         unix: Callable[[], float] = time.time,
     ) -> None:
         self._folders = None if folders is None else tuple(map(str, folders))
-        self._job, self._clock, self._unix = job, clock, unix
+        self._job, self._began, self._clock, self._unix = job, began_unix, clock, unix
         self._lock = threading.RLock()
         self._found: list[FoundRecord] = []
         self._found_at = float("-inf")
@@ -181,6 +184,9 @@ class RecordFinder:
         if self._job is not None and record.identity.job_id != self._job:
             self._pass_over(key)
             return None
+        if self._began is not None and alive is False and record.state.unix < self._began:
+            self._pass_over(key)
+            return None
         if self._job is None and alive is False and self._unix() - record.state.unix > DEAD_KEPT_SECONDS:
             self._pass_over(key)
             return None
@@ -193,7 +199,7 @@ class RecordFinder:
 
 def records_of(context: Context) -> RecordFinder:
     """What finds the records of a context's job: the one that all share, else a new one."""
-    return context.records or RecordFinder(context.record_folders, job=context.job)
+    return context.records or RecordFinder(context.record_folders, job=context.job, began_unix=context.began_unix)
 
 
 def newest(found: Iterable[FoundRecord]) -> dict[tuple[str, int], FoundRecord]:

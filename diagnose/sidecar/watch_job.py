@@ -20,7 +20,7 @@ from aidiag.diagnose.job.folder import HostFolder, JobFolder, write_atomically
 from aidiag.diagnose.job.gather import write_merged
 from aidiag.diagnose.job.logs import logs_of
 from aidiag.diagnose.job.records import copy_records
-from aidiag.diagnose.job.runs import SidecarFile, write_sidecar
+from aidiag.diagnose.job.runs import SidecarFile, read_runs, write_sidecar
 from aidiag.diagnose.report.merge import merge
 from aidiag.diagnose.report.model import JobFacts, Report, encode
 from aidiag.diagnose.sidecar.assembly import Assembly, assemble
@@ -75,6 +75,7 @@ class JobWatch:
     def _assemble(self) -> Assembly:
         output = FolderOutput(self._folder, self._job, self._clock, lambda: assembly.port)
         self._output, self._writer = output, Writer(output)
+        began = min((run.started for run in read_runs(self._folder)), default=None)
         assembly = assemble(
             self._config,
             lambda node: Context(
@@ -83,6 +84,7 @@ class JobWatch:
                 job=self._job,
                 job_folder=self._folder.path.parent,
                 host_folder=self._folder.path,
+                began_unix=began,
             ),
             clock=self._clock,
             outputs=(self._writer,),

@@ -41,6 +41,17 @@ def test_records_of_a_job(folder: Path, trainer: Callable[..., Any]) -> None:
     assert [0, 1, 2] == ranks(RecordFinder([folder]).find())
 
 
+def test_records_of_an_earlier_launch_are_not_of_this_one(folder: Path, trainer: Callable[..., Any]) -> None:
+    """A job that is started again under the same id does not inherit the ranks that were dead by then; those that live,
+    and those that died since it began, are its own.
+    """
+    trainer(0)
+    trainer(1, GONE)
+
+    assert [0] == ranks(RecordFinder([folder], job="j", began_unix=time.time() + 10).find())
+    assert [0, 1] == ranks(RecordFinder([folder], job="j", began_unix=time.time() - 10).find())
+
+
 def test_what_is_no_record_is_passed_over(folder: Path, trainer: Callable[..., Any]) -> None:
     """Garbage, links, pipes and other names take nothing from the records beside them."""
     good = trainer(0)
