@@ -6,20 +6,15 @@ states is held against the file's own size and against fixed caps before it is u
 
 from __future__ import annotations
 
-import json
-import math
 import os
 import stat
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Optional, Union, cast
+from typing import Optional
 
-from . import launchers, layout
-from .model import FieldValue, Identity, LoaderRecord, Note, Record, RecordError, State, StepRecord, seconds_by_phase
-
-if TYPE_CHECKING:
-    from typing_extensions import TypeGuard
+from . import layout
+from .model import Identity, LoaderRecord, Note, Record, RecordError, State, seconds_by_phase
+from .payloads import brought_up, identity_of, json_object, known_number, loader_of, note_of, numbers_of, steps_of
 
 FILE_BYTES_LIMIT = 4 << 20
 SECTIONS_LIMIT = 64
@@ -28,9 +23,6 @@ TRIES = 64
 """Reads of a ring in which no slot was whole, before the record counts as busy."""
 STEPS_AHEAD = 128
 """Steps that can have ended since the last state: states are at most Timeline.STATE_NS apart where steps are shorter."""
-TEXT_LIMIT = 256
-MAP_ENTRIES_LIMIT = 256
-_SECONDS_LIMIT = 1e12
 _LEAST_BYTES = {
     layout.IDENTITY: layout.FRAME_BYTES + 2,
     layout.STATE: layout.FRAME_BYTES + layout.STATE_BYTES,
@@ -89,12 +81,12 @@ class RecordReader:
         state, versions = self._read_state()
         identity = self._read_identity(versions["identity"])
         items = self._read_step_items(state.steps + state.steps_skipped, steps_after)
-        state = _brought_up(state, items)
+        state = brought_up(state, items)
         return Record(
             self._version,
             identity,
             state,
-            _steps(items, max(steps_after, 0)),
+            steps_of(items, max(steps_after, 0)),
             self._read_loaders(versions["loaders"]),
             self._read_notes(versions["notes"]),
             self._read_values(),
@@ -227,12 +219,12 @@ class RecordReader:
             calls_dropped=dropped,
             loss=loss if told & layout.TOLD_LOSS else None,
             loss_scale=loss_scale if told & layout.TOLD_SCALE else None,
-            memory_allocated_bytes=_known(memory[0]),
-            memory_reserved_bytes=_known(memory[1]),
-            memory_peak_bytes=_known(memory[2]),
-            memory_inactive_split_bytes=_known(memory[3]),
-            memory_alloc_retries=_known(memory[4]),
-            memory_ooms=_known(memory[5]),
+            memory_allocated_bytes=known_number(memory[0]),
+            memory_reserved_bytes=known_number(memory[1]),
+            memory_peak_bytes=known_number(memory[2]),
+            memory_inactive_split_bytes=known_number(memory[3]),
+            memory_alloc_retries=known_number(memory[4]),
+            memory_ooms=known_number(memory[5]),
         )
         return state, {"identity": identity, "notes": notes, "loaders": loaders}
 
@@ -245,7 +237,7 @@ class RecordReader:
         known, identity = self._identity
         if identity is None or known != version:
             sequence, payload = self._newest(layout.IDENTITY, 2)
-            identity = _identity(_json_object(payload))
+            identity = identity_of(json_object(payload))
             self._identity = (sequence, identity)
         return identity
 
@@ -284,7 +276,7 @@ class RecordReader:
         for slot, sequence, payload in self._items(layout.LOADER, 0, used * copies) if used else ():
             if sequence % copies == slot % copies and len(payload) >= layout.LOADER_BYTES:
                 newest[slot // copies] = max(newest.get(slot // copies, (0, b"")), (sequence, payload))
-        return tuple(_loader(index, payload) for index, (_, payload) in sorted(newest.items()))
+        return tuple(loader_of(index, payload) for index, (_, payload) in sorted(newest.items()))
 
     def _read_notes(self, written: int) -> tuple[Note, ...]:
         if written != self._notes[0]:
@@ -292,7 +284,7 @@ class RecordReader:
             whole = sorted(
                 (sequence, payload) for slot, sequence, payload in self._items(layout.NOTE) if sequence % count == slot
             )
-            notes = tuple(note for sequence, payload in whole if (note := _note(sequence, payload)) is not None)
+            notes = tuple(note for sequence, payload in whole if (note := note_of(sequence, payload)) is not None)
             self._notes = (written, notes)
         return self._notes[1]
 
@@ -302,190 +294,4 @@ class RecordReader:
         newest = next(whole, None)
         if newest is None:
             return {}
-        values = _json_object(newest)
-        return {_text(name): float(value) for name, value in list(values.items())[:MAP_ENTRIES_LIMIT] if _small(value)}
-
-
-# values out of a file that anybody may have written
-
-
-def _known(value: int) -> Optional[int]:
-    return None if value == layout.UNKNOWN else value
-
-
-def _json_object(payload: bytes) -> dict[str, Any]:
-    try:
-        value = json.loads(payload.decode("utf-8"))
-    except (ValueError, RecursionError):
-        raise RecordError("damaged", "a text in the record is not JSON") from None
-    if not isinstance(value, dict):
-        raise RecordError("damaged", "a text in the record is not a JSON object")
-    return cast("dict[str, Any]", value)
-
-
-def _text(value: object, limit: int = TEXT_LIMIT) -> str:
-    """A printable text of bounded length; what cannot be printed becomes a question mark."""
-    if not isinstance(value, str):
-        return ""
-    return "".join(char if char.isprintable() else "?" for char in value[:limit])
-
-
-def _small(value: object) -> TypeGuard[Union[int, float]]:
-    """Whether a value of JSON is a number that this program can hold."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and -(2**63) <= value < 2**64
-
-
-def _count(raw: Mapping[str, Any], name: str, *, least: int = 0) -> int:
-    value = raw.get(name)
-    if not isinstance(value, int) or isinstance(value, bool) or not least <= value < 2**63:
-        raise RecordError("damaged", f"the identity has no valid {name}")
-    return value
-
-
-def _optional_count(raw: Mapping[str, Any], name: str) -> Optional[int]:
-    return None if raw.get(name) is None else _count(raw, name)
-
-
-def _unix(raw: Mapping[str, Any], name: str) -> float:
-    value = raw.get(name)
-    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value < _SECONDS_LIMIT:
-        raise RecordError("damaged", f"the identity has no valid {name}")
-    return float(value)
-
-
-def _texts(raw: object) -> dict[str, str]:
-    if not isinstance(raw, dict):
-        return {}
-    return {
-        _text(name): _text(value) for name, value in list(raw.items())[:MAP_ENTRIES_LIMIT] if isinstance(value, str)
-    }
-
-
-def _identity(raw: Mapping[str, Any]) -> Identity:
-    rank, world_size = _count(raw, "rank"), _count(raw, "world_size")
-    local_rank, local_size = _optional_count(raw, "local_rank"), _optional_count(raw, "local_world_size")
-    if not launchers.valid(rank, world_size) or (local_size or 0) > world_size or (local_rank or 0) >= world_size:
-        raise RecordError("damaged", "the identity holds ranks that cannot be")
-    job_id = _text(raw.get("job_id"))
-    if not job_id or "/" in job_id:
-        raise RecordError("damaged", "the identity has no valid job id")
-    return Identity(
-        job_id=job_id,
-        rank=rank,
-        world_size=world_size,
-        local_rank=local_rank,
-        local_world_size=local_size,
-        node_rank=_optional_count(raw, "node_rank"),
-        host=_text(raw.get("host")),
-        boot_id=_text(raw.get("boot_id")),
-        pid_namespace=_count(raw, "pid_namespace"),
-        pid=_count(raw, "pid", least=1),
-        start_ticks=_count(raw, "start_ticks"),
-        started_unix=_unix(raw, "started_unix"),
-        attached_unix=_unix(raw, "attached_unix"),
-        launcher=_text(raw.get("launcher")),
-        framework=_text(raw.get("framework")),
-        script=_text(raw.get("script")),
-        gpu=_text(raw.get("gpu")),
-        gpu_uuid=_text(raw.get("gpu_uuid")),
-        restart_count=_count(raw, "restart_count"),
-        versions=_texts(raw.get("versions")),
-        env=_texts(raw.get("env")),
-    )
-
-
-def _brought_up(state: State, items: Mapping[int, bytes]) -> State:
-    """A state brought up to the steps that have ended since it was written."""
-    known = state.steps + state.steps_skipped
-    later = [payload for number, payload in items.items() if number > known]
-    if not later:
-        return state
-    heads = [layout.STEP_HEAD.unpack_from(payload) for payload in later]
-    end, loss, batches, flags, _ = heads[-1]
-    before = items.get(known + len(later) - 1)
-    began = layout.STEP_HEAD.unpack_from(before)[0] / 1e9 if before is not None else None
-    spent = layout.SPENT.unpack_from(later[-1], layout.STEP_HEAD.size)
-    skipped = sum(bool(head[3] & layout.STEP_SKIPPED) for head in heads)
-    heartbeat = max(state.monotonic, end / 1e9)
-    return replace(
-        state,
-        monotonic=heartbeat,
-        unix=state.unix + heartbeat - state.monotonic,
-        steps=state.steps + len(later) - skipped,
-        steps_skipped=state.steps_skipped + skipped,
-        batches=state.batches + (batches - state.batches & 0xFFFFFFFF),
-        step_seconds=sum(spent) / 1e9,
-        last_step_seconds=end / 1e9 - began if began is not None else state.last_step_seconds,
-        last_step_end=end / 1e9,
-        phase_seconds=seconds_by_phase(spent),
-        loss=loss if flags & layout.STEP_LOSS else state.loss,
-    )
-
-
-def _steps(items: Mapping[int, bytes], after: int) -> tuple[StepRecord, ...]:
-    """The steps later than number `after` whose predecessor is there, too: an item holds totals."""
-    spent = {number: layout.SPENT.unpack_from(payload, layout.STEP_HEAD.size) for number, payload in items.items()}
-    return tuple(
-        _step(number, payload, spent[number], spent[number - 1])
-        for number, payload in items.items()
-        if number > after and number - 1 in spent
-    )
-
-
-def _step(number: int, payload: bytes, spent: tuple[int, ...], before: tuple[int, ...]) -> StepRecord:
-    end, loss, batches, flags, _ = layout.STEP_HEAD.unpack_from(payload)
-    return StepRecord(
-        number=number,
-        end=end / 1e9,
-        seconds=max(sum(spent) - sum(before), 0) / 1e9,
-        spent_ns=spent,
-        before_ns=before,
-        batches=batches,
-        loss=loss if flags & layout.STEP_LOSS else None,
-        skipped=bool(flags & layout.STEP_SKIPPED),
-        first=bool(flags & layout.STEP_FIRST),
-    )
-
-
-def _loader(index: int, payload: bytes) -> LoaderRecord:
-    wait, evaluation_wait, batches, iterations, behind, queue = layout.LOADER_COUNTS.unpack_from(payload)
-    name, dataset, workers, pid_count, role = layout.LOADER_FACTS.unpack_from(payload, layout.LOADER_COUNTS.size)
-    pids = payload[layout.LOADER_BYTES :][: min(pid_count, layout.WORKER_PIDS) * layout.PID.size]
-    return LoaderRecord(
-        index=index,
-        name=_name(name) or f"loader-{index}",
-        dataset=_name(dataset),
-        role=layout.ROLES[role] if role < len(layout.ROLES) else layout.ROLES[layout.ROLE_UNKNOWN],
-        workers=workers,
-        worker_pids=tuple(
-            pid for (pid,) in layout.PID.iter_unpack(pids[: len(pids) // layout.PID.size * layout.PID.size])
-        ),
-        queue_batches=None if queue < 0 else queue,
-        behind_batches=behind,
-        wait_seconds=wait / 1e9,
-        evaluation_wait_seconds=evaluation_wait / 1e9,
-        batches=batches,
-        iterations=iterations,
-    )
-
-
-def _name(raw: bytes) -> str:
-    return _text(raw.split(b"\0", 1)[0].decode("utf-8", "replace"), layout.NAME_BYTES)
-
-
-def _note(sequence: int, payload: bytes) -> Optional[Note]:
-    """One note, None where it is not one: a bad note takes nothing else with it."""
-    try:
-        raw = _json_object(payload)
-    except RecordError:
-        return None
-    unix, monotonic, fields = raw.get("unix"), raw.get("monotonic"), raw.get("fields")
-    if not _small(unix) or not _small(monotonic) or not isinstance(fields, dict):
-        return None
-    kept: dict[str, FieldValue] = {}
-    for name, value in list(fields.items())[:MAP_ENTRIES_LIMIT]:
-        if isinstance(value, str):
-            kept[_text(name)] = _text(value, 2 * TEXT_LIMIT)
-        elif isinstance(value, bool) or (_small(value) and math.isfinite(value)):
-            kept[_text(name)] = value
-    return Note(sequence, _text(raw.get("kind")), float(unix), float(monotonic), kept)
+        return numbers_of(newest)
