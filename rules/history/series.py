@@ -8,6 +8,7 @@ window needs readings for at least half of it. Answers that cannot be given are 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -34,7 +35,7 @@ def known(value: object) -> bool:
     return value is not None and value == value  # noqa: PLR0124
 
 
-class Series(Generic[V]):
+class Series(ABC, Generic[V]):
     """What all series share: the times, and how old the newest reading is."""
 
     __slots__ = ("horizon", "labels", "max_age", "signal", "subject", "times")
@@ -47,21 +48,21 @@ class Series(Generic[V]):
         self.horizon = horizon_seconds
         self.times = array("d")
 
+    @abstractmethod
     def add(self, time: float, value: V) -> None:
         """Take a reading. One that is older than the newest is left out."""
-        raise NotImplementedError
 
+    @abstractmethod
     def value(self, now: float) -> V:
         """The value as of `now`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def last(self, now: float, seconds: float) -> V:
         """The last reading in the window, also where it is stale by now."""
-        raise NotImplementedError
 
+    @abstractmethod
     def changed(self, now: float, seconds: float) -> bool:
         """Whether the value changed within the window."""
-        raise NotImplementedError
 
     def age(self, now: float) -> float:
         """Seconds since the last reading."""
