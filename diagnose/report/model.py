@@ -20,7 +20,7 @@ SCHEMA: Final = "aidiag.report/v1"
 
 CheckStatus = Literal["ok", "warning", "critical", "unknown", "skipped"]
 
-UNRECOGNISED = "logs"
+UNRECOGNISED = "what the logs say"
 """What could not be seen where no line of the logs was recognised."""
 
 

@@ -107,11 +107,9 @@ def _without_findings(report: Report, say: Mapping[str, str]) -> Line:
     """What can be said where no rule found a fault: that is no verdict on a job that failed, or on what nobody could read."""
     if report.job.exit_status:
         return say["unexplained"], "yellow"
-    return (
-        (say["unrecognised"], "yellow")
-        if any(gap.what == UNRECOGNISED for gap in report.unknown)
-        else (say["nothing"], "green")
-    )
+    if any(gap.what == UNRECOGNISED for gap in report.unknown):
+        return say["unrecognised"], "yellow"
+    return say["nothing"], "green"
 
 
 def _heading(report: Report) -> str:

@@ -16,6 +16,7 @@ from pathlib import Path
 from aidiag import __version__
 from aidiag.collectors.collector import Clock, Context, SystemClock
 from aidiag.diagnose.config import Config
+from aidiag.diagnose.incident import size_bytes
 from aidiag.diagnose.job.folder import HostFolder, JobFolder, write_atomically
 from aidiag.diagnose.job.gather import write_merged
 from aidiag.diagnose.job.logs import logs_of
@@ -31,6 +32,11 @@ from aidiag.diagnose.sidecar.writer import Writer
 
 LAST_LOOK_SECONDS = 1.5
 """How long collectors are given to see how the job ended."""
+
+READ_AGAIN_BYTES = 64 << 20
+"""A job that ends at its start is over before anything was seen of it: what it printed is read at its end, unless it is
+much. `aidiag diagnose` reads more.
+"""
 
 log = logging.getLogger(__name__)
 
@@ -135,11 +141,13 @@ class JobWatch:
             unknown=snapshot.unknown,
             ranks=tuple(row for row in snapshot.ranks if row.host == assembly.host),
         )
-        if report.job.exit_status:  # a job that ends at its start is over before anything was seen of it
-            own = sidecar.judge_logs(logs_of(self._folder), self._job)
-            report = merge([report, replace(own, ranks=(), unknown=())], sidecar.links, sidecar.language)
         try:
             write_atomically(self._folder.report, encode(report))
+            logs = logs_of(self._folder) if report.job.exit_status else []
+            if logs and size_bytes(logs) <= READ_AGAIN_BYTES:
+                own = replace(sidecar.judge_logs(logs, self._job), ranks=(), unknown=())
+                report = merge([report, own], sidecar.links, sidecar.language)
+                write_atomically(self._folder.report, encode(report))
             self._output.share(snapshot, sidecar.events, ended=True)
             report = write_merged(JobFolder(self._folder.path.parent), sidecar.links, sidecar.language)
         except OSError as problem:

@@ -35,6 +35,15 @@ def test_rows_without_a_heading_are_read_by_the_command() -> None:
     assert told(text, "gpu_reading") == [{"index": 4, "clock": 1740}]
 
 
+@pytest.mark.parametrize(("third", "state"), [("4", "below_peers"), ("16", None)])
+def test_a_link_that_is_narrower_than_those_of_its_peers(third: str, state: str | None) -> None:
+    """Where a query does not ask for the width that a link could have, the usual one of the others counts."""
+    text = "index, pcie.link.width.current\n0, 16\n1, 16\n2, " + third + "\n3, 16\n"
+    rows = told(text, "gpu_reading")
+    assert [row.get("link_state") for row in rows] == [None, None, state, None]
+    assert rows[2].get("link_width_max") == (16 if state else None)
+
+
 @pytest.mark.parametrize(
     ("bits", "slowdown"), [("0x4", None), ("0x0000000000000048", "hardware_slowdown hardware_thermal")]
 )
