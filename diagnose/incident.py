@@ -15,7 +15,6 @@ from aidiag.collectors.logs import read_lines, read_log
 from aidiag.collectors.logs.attribution import Owner
 from aidiag.collectors.logs.comparing import Comparison
 from aidiag.collectors.logs.compressed import CompressedError, plain_name
-from aidiag.collectors.logs.noted_facts import FILE_NAME, noted_facts
 from aidiag.collectors.logs.processes import Processes
 from aidiag.collectors.logs.roster import Roster
 from aidiag.collectors.observation import Event
@@ -184,8 +183,6 @@ def _events(
             yield from read_log(
                 file.path, source=file.name, job=job, owner=file.owner, processes=processes, read=progress
             )
-            if file.path.name == FILE_NAME:
-                yield from noted_facts(file.path, file.name, job)
         except CompressedError as problem:
             gaps.append(Unknown(file.name, str(problem.strerror), problem.remedy))
         except OSError as problem:

@@ -52,11 +52,6 @@ def as_text(text: str) -> str:
     return text.strip()
 
 
-def lowered(text: str) -> str:
-    """Text in small letters, so that it may be looked into whatever its spelling."""
-    return text.strip().lower()
-
-
 TYPES: Mapping[str, Type] = {
     "int": Type(r"-?\d{1,19}", int),
     "float": Type(r"-?\d{1,15}(?:\.\d{1,9})?", float),
@@ -82,5 +77,4 @@ TYPES: Mapping[str, Type] = {
     "tag": Type(r"[^\[\]]{1,100}?", as_text, loose=True),
     "devices": Type(r"\[\d{1,3}\].{0,1000}?", as_text, loose=True),
     "text": Type(r".{0,1000}?", as_text, loose=True),
-    "prose": Type(r".{0,1000}?", lowered, loose=True),
 }

@@ -38,31 +38,6 @@ def test_what_can_be_remembered_is_all_told(tmp_path: Path) -> None:
     assert [] == [gap for gap in diagnosed(tmp_path, 12).unknown if gap.what == "observations"]
 
 
-def verdict(folder: Path, log: str, host: str = "") -> list[tuple[str, list[str]]]:
-    """The causes of an incident folder, each with its evidence lines."""
-    (folder / "job.log").write_text(log)
-    (folder / "host.txt").write_text(host)
-    known = registry()
-    files = [LogFile(folder / name, name) for name in ("host.txt", "job.log")]
-    report = diagnose_logs(files, rules=load_rules((), known).rules, registry=known, language="en")
-    return [(one.cause, [item.text for item in one.evidence]) for one in report.findings]
-
-
-ILLEGAL = "RuntimeError: CUDA error: an illegal memory access was encountered\n"
-
-
-def test_a_fact_beside_the_log_decides(tmp_path: Path) -> None:
-    """Errors of GPU memory that somebody noted explain an illegal access, and the note is quoted."""
-    [(cause, evidence), *_] = verdict(tmp_path, ILLEGAL, '# ecc_uncorrected: {"gpu5": 12}\n')
-    assert "gpu_ecc_error" == cause
-    assert '# ecc_uncorrected: {"gpu5": 12}' in evidence
-
-
-def test_a_fact_that_is_nothing_decides_nothing(tmp_path: Path) -> None:
-    """Without errors the program is at fault."""
-    assert ["app_cuda_assert"] == [cause for cause, _ in verdict(tmp_path, ILLEGAL, "# ecc_uncorrected: 0\n")]
-
-
 EVALUATES = (
     "[1,0]<stdout>:Epoch 10 finished, running evaluation on 50000 images ...\n"
     "[1,1]<stdout>:Epoch 11/90\n"

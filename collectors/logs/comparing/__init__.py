@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from aidiag.collectors.logs.comparing.answers import Answers
 from aidiag.collectors.logs.comparing.busy import BusyRanks, LinesBetween
 from aidiag.collectors.logs.comparing.collectives import Collectives
 from aidiag.collectors.logs.comparing.cpus import Cpus
@@ -25,7 +24,7 @@ class Comparison:
 
     def __init__(self) -> None:
         self._busy = BusyRanks()
-        self._parts = (Collectives(), Inputs(), Steps(), Cpus(), Answers())
+        self._parts = (Collectives(), Inputs(), Steps(), Cpus())
 
     def add(self, event: Event) -> None:
         """Take note of an event."""

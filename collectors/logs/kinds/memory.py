@@ -27,7 +27,6 @@ KINDS: tuple[EventKind, ...] = (
     kind("host", "process_defunct", "A process is a zombie", ""),
     kind("host", "container_ended", "How a container ended, where it was not for memory", "how"),
     kind("job", "memory_growth_noted", "Somebody noted in which part of a run memory grows", "where"),
-    kind("job", "remark", "What somebody noted beside the logs, in small letters", "text"),
     kind("job", "standstill_noted", "Somebody noted that a job stood still", ""),
     kind("rank", "graph_kept", "Code keeps the graph of a loss from step to step", "code how"),
     kind("rank", "run_section", "A program entered training, evaluation or prediction", "section"),
