@@ -42,7 +42,8 @@ class RunFile:
     Times are Unix seconds. `exit_status` is that of the command as a shell says it (128+N after signal N); None while
     it runs, and for good where `run` itself was killed (`lost`): then nobody could ask for it. `rank` is known where
     the command is a rank itself and not a launcher. `captures` names the files of this folder that hold what the
-    command printed, by stream. Secrets in the command line are replaced.
+    command printed, by stream. `meeting` is where its ranks meet those of other runs, where that is said (diagnose.run.meeting).
+    Secrets in the command line are replaced.
     """
 
     key: str
@@ -59,6 +60,7 @@ class RunFile:
     lost: bool = False
     seen: float = 0.0
     captures: dict[str, str] = field(default_factory=dict)
+    meeting: str = ""
     version: str = ""
 
     @property

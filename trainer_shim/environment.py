@@ -10,6 +10,7 @@ from collections.abc import Mapping
 PREFIXES = ("NCCL_", "TORCH_NCCL_", "TORCH_FR_", "GLOO_", "TORCHELASTIC_", "UCX_", "FI_", "RCCL_")
 NAMES = frozenset(
     [
+        "AIDIAG_OUT",
         "RANK",
         "WORLD_SIZE",
         "LOCAL_RANK",

@@ -25,12 +25,17 @@ def job_id(environ: Mapping[str, str], cwd: str) -> str:
     In this order: AIDIAG_JOB_ID, Slurm (job and step), torchelastic's run id, Kubernetes, else made from MASTER_ADDR,
     user and start directory `cwd`. Holds nothing but letters, digits and `._-`, so that it can stand in file names.
     """
-    return _clean(
-        environ.get("AIDIAG_JOB_ID", "")
-        or _slurm_id(environ)
-        or _torchelastic_id(environ)
-        or _kubernetes_id(environ)
-        or _made_id(environ, cwd)
+    return _clean(_given_id(environ) or _made_id(environ, cwd))
+
+
+def is_made(environ: Mapping[str, str]) -> bool:
+    """Whether nothing names the job, so that its id is made of where it starts and other jobs may have the same."""
+    return not _given_id(environ)
+
+
+def _given_id(environ: Mapping[str, str]) -> str:
+    return (
+        environ.get("AIDIAG_JOB_ID", "") or _slurm_id(environ) or _torchelastic_id(environ) or _kubernetes_id(environ)
     )
 
 

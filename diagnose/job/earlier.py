@@ -16,13 +16,14 @@ from aidiag.diagnose.job.runs import is_over, read_runs
 
 PREFIX = "earlier-"
 KEPT = 2
-STAYS = {"sidecar.lock", "speaker.lock"}
+STAYS = {"sidecar.lock", "speaker.lock", "start.lock"}
 
 
-def set_aside(job: JobFolder, host: HostFolder, unix: float) -> Path | None:
+def set_aside(job: JobFolder, host: HostFolder, unix: float, *, before: float | None = None) -> Path | None:
     """Move an earlier job's files into `earlier-<unix time>/`; keeps the newest two of these folders.
 
-    To be called by who holds the sidecar's lock. Does nothing, and returns None, while a run of this folder is still
+    With `before`, a Unix time, only what has not been written since. To be called by who holds the sidecar's lock, or
+    fills a folder that has no sidecar. Does nothing, and returns None, while a run of this folder is still
     at work or where nothing is left to move. Raises OSError where files cannot be moved.
     """
     if not all(is_over(run, unix) for run in read_runs(host)):
@@ -30,6 +31,8 @@ def set_aside(job: JobFolder, host: HostFolder, unix: float) -> Path | None:
     left = [path for path in host.path.iterdir() if path.name not in STAYS and not path.name.startswith((PREFIX, "."))]
     if job.report.exists():
         left.append(job.report)
+    if before is not None:
+        left = [path for path in left if path.lstat().st_mtime < before]
     if not left:
         return None
     target = _fresh(host.path, unix)

@@ -7,7 +7,7 @@
         stdout-<pid>.log ...       what the command printed (run.capture)
         nccl.<host>.<pid>.log      written by NCCL itself
         findings.ndjson evidence.txt state.json report.json records/
-        sidecar.json sidecar.lock sidecar.log speaker.lock
+        sidecar.json sidecar.lock sidecar.log speaker.lock start.lock
         earlier-<unix time>/       what an earlier job of the same id left
 
 The folder may lie on a file system that several hosts share, that is full, read-only or does not answer, and its
@@ -83,6 +83,11 @@ class HostFolder:
     def speaker_lock(self) -> Path:
         """Held (flock) by the one run that prints this host's findings; holds how far it has read."""
         return self.path / "speaker.lock"
+
+    @property
+    def start_lock(self) -> Path:
+        """Held (flock) by a run while it takes its place here."""
+        return self.path / "start.lock"
 
     @property
     def records(self) -> Path:

@@ -12,7 +12,7 @@ import msgspec
 from aidiag.collectors import run_files
 from aidiag.collectors.bounded import read_bounded
 from aidiag.collectors.run_files import FILES_LIMIT, RunFile, encode_run
-from aidiag.diagnose.job.folder import HostFolder, write_atomically
+from aidiag.diagnose.job.folder import HostFolder, JobFolder, write_atomically
 from aidiag.diagnose.job.process import PROC, alive
 
 SEEN_EVERY_SECONDS = 15.0
@@ -67,7 +67,19 @@ def is_over(run: RunFile, unix: float, proc: Path = PROC) -> bool:
     lives = [alive(mark, proc) for mark in (run.run, run.child) if mark is not None]
     if True in lives:
         return False
-    return None not in lives or unix - max(run.seen, run.started) > SILENT_SECONDS
+    return None not in lives or _is_silent(run, unix)
+
+
+def runs_at_work(job: JobFolder, host: str, unix: float) -> list[RunFile]:
+    """The runs of a job on all hosts that are not over at Unix time `unix`; `host` is this one. What runs elsewhere is
+    known by what it said last. Raises OSError where the folder cannot be listed.
+    """
+    found = [run for folder in job.hosts() for run in read_runs(folder)]
+    return [run for run in found if not (is_over(run, unix) if run.host == host else _is_silent(run, unix))]
+
+
+def _is_silent(run: RunFile, unix: float) -> bool:
+    return run.ended is not None or unix - max(run.seen, run.started) > SILENT_SECONDS
 
 
 def read_sidecar(folder: HostFolder) -> SidecarFile | None:

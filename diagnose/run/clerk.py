@@ -13,18 +13,17 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any
 
-from aidiag import __version__
 from aidiag.collectors.bounded import read_bounded
 from aidiag.collectors.run_files import ProcessMark, RunFile
 from aidiag.diagnose.job.folder import write_atomically
-from aidiag.diagnose.job.process import alive, mark
+from aidiag.diagnose.job.process import alive
 from aidiag.diagnose.job.runs import SEEN_EVERY_SECONDS, is_over, read_runs, read_sidecar, write_run
 from aidiag.diagnose.report.model import REPORT_LIMIT_BYTES
 from aidiag.diagnose.run.capture import Capture
 from aidiag.diagnose.run.environment import additions, nccl_conf_names
-from aidiag.diagnose.run.prepare import Desk, prepare
+from aidiag.diagnose.run.prepare import Desk, prepare, run_file
 from aidiag.diagnose.run.speaker import Speaker
-from aidiag.diagnose.run.task import Task, without_secrets
+from aidiag.diagnose.run.task import Task
 from aidiag.diagnose.run.watcher import Watcher
 
 TICK_SECONDS = 1.0
@@ -87,26 +86,15 @@ class Clerk(Thread):
         self._reply("done")
 
     def _serve(self, desk: Desk) -> None:
-        task = self._task
-        file = RunFile(
-            key=desk.key,
-            job=task.job,
-            host=task.host,
-            command=without_secrets(task.command),
-            directory=str(task.directory),
-            started=task.started,
-            run=mark(task.run_pid),
-            rank=task.rank,
-            seen=time.time(),
-            captures={name: desk.host.capture(name, desk.key).name for name in self._captures},
-            version=__version__,
-        )
+        task = self._task = replace(self._task, job=desk.job_id)
+        captures = {name: desk.host.capture(name, desk.key).name for name in self._captures}
+        file = replace(run_file(task, task.job, desk.key), captures=captures)
         self._try(lambda: write_run(desk.host, file))
         for name, capture in self._captures.items():
             capture.begin(desk.host.capture(name, desk.key))
         if self._desk is None:
             added = additions(task.environ, job=task.job, folder=desk.host, nccl_settings=nccl_conf_names(task.environ))
-            self._reply("prepared", added=added, folder=str(desk.host.path), key=desk.key)
+            self._reply("prepared", added=added, job=task.job, folder=str(desk.host.path), key=desk.key)
         watcher, speaker = Watcher(desk.host, task, self._say), Speaker(desk.host, self._say)
         if desk.sidecar_lock is not None:
             watcher.start(desk.sidecar_lock)

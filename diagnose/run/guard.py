@@ -129,7 +129,7 @@ class Guard:
         if kind == "prepared":
             self.added = message["added"]
             if "folder" in message:
-                self._desk = again(Path(message["folder"]), message["key"])
+                self._desk = again(message["job"], Path(message["folder"]), message["key"])
         elif kind == "signals":
             self._calls_missed = 0
             self._answered(message["seen"])

@@ -24,7 +24,7 @@ from aidiag.diagnose.run.signals import STOPPING, Relay, forwarded, note_signals
 from aidiag.diagnose.run.streams import STDIN, copy_window_size, open_streams
 from aidiag.diagnose.run.task import Settings, Task
 from aidiag.trainer_shim import launchers
-from aidiag.trainer_shim.identity import job_id
+from aidiag.trainer_shim.identity import is_made, job_id
 
 PREPARE_SECONDS = 5.0
 END_SECONDS = LATEST_END_SECONDS
@@ -64,6 +64,7 @@ def _task(command: Sequence[str], settings: Settings, environ: Mapping[str, str]
         environ=environ,
         settings=settings,
         rank=None if place.launcher == "none" else place.rank,
+        made_id=is_made(environ),
     )
 
 

@@ -32,7 +32,9 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One run: the command, where and for which job it is started. `environ` is the user's, as yet unchanged."""
+    """One run: the command, where and for which job it is started. `environ` is the user's, as yet unchanged. With
+    `made_id` the job's id is made of the start directory, so that another job may have it.
+    """
 
     command: tuple[str, ...]
     job: str
@@ -43,6 +45,7 @@ class Task:
     environ: Mapping[str, str]
     settings: Settings = field(default_factory=Settings)
     rank: int | None = None
+    made_id: bool = False
 
 
 def without_secrets(command: Sequence[str]) -> tuple[str, ...]:

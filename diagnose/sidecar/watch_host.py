@@ -10,13 +10,19 @@ from pathlib import Path
 
 from aidiag.collectors.collector import Context, SystemClock
 from aidiag.collectors.observation import Event
+from aidiag.collectors.records import records_of
 from aidiag.diagnose.config import Config
 from aidiag.diagnose.job.ledger import Change
 from aidiag.diagnose.report.escape import one_line
 from aidiag.diagnose.report.model import JobFacts
 from aidiag.diagnose.sidecar.assembly import assemble
 from aidiag.diagnose.sidecar.ending import leave, on_signals
+from aidiag.diagnose.sidecar.job_folders import JobFolders
 from aidiag.diagnose.sidecar.snapshot import Snapshot
+from aidiag.diagnose.sidecar.writer import Writer
+
+RECORDS_AGE_SECONDS = 5.0
+"""How old a list of the records may be in which the folder of a job is looked up."""
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +53,15 @@ def main(config: Config, places: Places, *, port: int | None, host: str) -> None
     stop = threading.Event()
     on_signals(stop)
     clock = SystemClock()
+    folders = JobFolders(
+        lambda: [found.record.identity for found in records_of(assembly.context).find(RECORDS_AGE_SECONDS)],
+        lambda findings: assembly.sidecar.arrange(findings),
+        lambda: assembly.sidecar.links,
+        clock,
+        port=lambda: assembly.port,
+        given=places.job_folder,
+    )
+    writer = Writer(folders)
     assembly = assemble(
         config,
         lambda node: Context(
@@ -58,7 +73,7 @@ def main(config: Config, places: Places, *, port: int | None, host: str) -> None
             log_paths=places.logs,
         ),
         clock=clock,
-        outputs=(LogOutput(),),
+        outputs=(LogOutput(), writer),
         job=JobFacts,
         port=config.port if port is None else port,
         exact_port=True,
@@ -66,5 +81,7 @@ def main(config: Config, places: Places, *, port: int | None, host: str) -> None
     )
     log.info("watching %s, http://%s:%d/", assembly.host, config.listen, assembly.port)
     assembly.sidecar.run(stop.is_set)
+    writer.close()
+    folders.close()
     assembly.close()
     leave()

@@ -80,7 +80,9 @@ def job(name: str, options: str) -> str:
 
 
 def test_env_and_daemon_name_the_slow_loader(daemon: Daemon, tmp_path: Path) -> None:
-    """The job is seen by the daemon, its fault is named with rank, and SIGTERM ends the daemon within five seconds."""
+    """The job is seen by the daemon, its fault is named with rank, there and in the job folder that `aidiag env` has made,
+    and SIGTERM ends the daemon within five seconds.
+    """
     script = job("envjob", "--steps 150 --workers 1 --slow-loader 3 --on-rank 1")
     with subprocess.Popen(
         ["sh", "-c", script], env={**base_environ(), "AIDIAG_DIR": str(daemon.records)}, cwd=tmp_path
@@ -95,6 +97,18 @@ def test_env_and_daemon_name_the_slow_loader(daemon: Daemon, tmp_path: Path) -> 
     assert "aidiag_finding_active{" in metrics
     daemon.process.send_signal(signal.SIGTERM)
     assert 0 == daemon.process.wait(5)
+
+    (host,) = (path.name for path in (tmp_path / "aidiag-envjob").iterdir() if path.is_dir())
+    after = subprocess.run(
+        aidiag("diagnose", "--format", "json", "aidiag-envjob"), env=base_environ(), cwd=tmp_path, capture_output=True,
+        check=True, timeout=60,
+    )  # fmt: skip
+    report = json.loads(after.stdout)
+    named = {finding["cause"]: finding["culprit"] for finding in report["findings"]}
+    assert ([1], [host]) == (named["straggler_input"]["ranks"], named["straggler_input"]["hosts"])
+    assert [0, 1] == [row["rank"] for row in report["ranks"]]
+    assert [] == [gap for gap in report["unknown"] if "host" in gap["what"]]
+    assert (tmp_path / "aidiag-envjob/report.json").exists()
 
 
 def test_taken_port_ends_the_daemon_with_status_3(daemon: Daemon, tmp_path: Path) -> None:

@@ -71,6 +71,49 @@ def test_two_runs_of_a_job_share_one_sidecar(aidiag: Aidiag) -> None:
     assert (aidiag.host.path.parent / "report.json").exists()
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "folders"),
+    [
+        ([], [], 2),
+        (["--nproc-per-node=2", "--master-port=1"], ["--nproc-per-node=2", "--master-port=2"], 2),
+        (["--nnodes=2", "--master_port=1"], ["--nnodes", "2", "--master-port", "1"], 1),
+        (["--nnodes=2", "--master-port=1"], ["--nnodes=2", "--master-port=2"], 2),
+    ],
+)
+def test_two_jobs_at_once_in_one_folder(
+    aidiag: Aidiag, first: list[str], second: list[str], folders: int, wait_for: Callable[..., Any]
+) -> None:
+    """Each has a job folder and a sidecar of its own, unless both are launchers that meet at one place."""
+    wait = 'echo "$AIDIAG_JOB_ID"; while [ ! -e go ]; do sleep 0.01; done'
+    runs = [aidiag.start("sh", "-c", wait, "sh", *more, stdout=subprocess.PIPE) for more in (first, second)]
+    wait_for(lambda: 2 == sum(run.child is not None for run in aidiag.runs()), "two runs at work")
+    (aidiag.folder / "go").touch()
+    ids = {run.communicate(timeout=60)[0].decode().strip() for run in runs}
+    made = sorted(path.name for path in aidiag.folder.glob("aidiag-*"))
+
+    assert folders == len(ids) == len(made)
+    assert {f"aidiag-{job}" for job in ids} == set(made)
+    assert all((aidiag.folder / name / "report.json").exists() for name in made)
+    assert made[1:] == [f"{made[0]}-2"][: len(made) - 1]
+
+
+@pytest.mark.parametrize(("ports", "folders"), [(("7", "7"), 1), (("7", "8"), 2), (("", ""), 1)])
+def test_ranks_that_something_else_starts_meet_at_their_port(
+    aidiag: Aidiag, ports: tuple[str, str], folders: int, wait_for: Callable[..., Any]
+) -> None:
+    """Ranks of one MASTER_PORT, or of none that is told, are of one job; those of another port are of another."""
+    for rank, port in enumerate(ports):
+        aidiag.environ.update(RANK=str(rank), WORLD_SIZE="2", MASTER_PORT=port)
+        if not port:
+            del aidiag.environ["MASTER_PORT"]
+        aidiag.start("sh", "-c", "while [ ! -e go ]; do sleep 0.01; done")
+    wait_for(lambda: 2 == sum(run.child is not None for run in aidiag.runs()), "two runs at work")
+    (aidiag.folder / "go").touch()
+
+    assert [0, 0] == [run.wait(60) for run in aidiag.processes]
+    assert folders == len(list(aidiag.folder.glob("aidiag-*")))
+
+
 def test_a_second_job_of_the_same_id_sets_the_first_aside(aidiag: Aidiag) -> None:
     """The same command started again in the same place: a folder with the new run only, the old one kept beside."""
     for status in (1, 2, 3, 4):
@@ -308,8 +351,8 @@ sys.exit(launch(sys.argv[1:], Settings()))
     [
         ("launch", "_task"), ("launch", "open_streams"), ("launch", "note_signals"), ("launch", "Relay"), ("launch", "Guard"),
         ("keeper", "start"), ("keeper", "_keep_only"), ("keeper", "Clerk"), ("keeper", "Pump"), ("keeper", "Capture"),
-        ("clerk", "prepare"), ("clerk", "RunFile"), ("clerk", "Watcher"), ("clerk", "Speaker"), ("clerk", "additions"),
-        ("clerk", "read_runs"), ("prepare", "make"), ("prepare", "set_aside"), ("prepare", "claim_key"),
+        ("clerk", "prepare"), ("clerk", "run_file"), ("clerk", "Watcher"), ("clerk", "Speaker"), ("clerk", "additions"),
+        ("clerk", "read_runs"), ("prepare", "make"), ("prepare", "set_aside"), ("prepare", "claim_key"), ("prepare", "runs_at_work"), ("prepare", "write_run"),
         ("watcher", "lock"), ("speaker", "lock"), ("capture", "Thread"), ("pump", "Event"), ("keeper", "note_signals"), ("guard", "waiting_bytes"),
     ],
 )  # fmt: skip
@@ -318,8 +361,7 @@ def test_whatever_breaks_the_command_runs(aidiag: Aidiag, module: str, name: str
     """A fault planted in any part of aidiag: the command's output and status are as ever."""
     code = BREAKS.format(module=module, name=name, error=error)
     line = [sys.executable, "-c", code, "sh", "-c", "echo on; echo mine >&2; exit 4"]
-    environ = {**aidiag.environ, "AIDIAG_JOB_ID": "j"}
-    ended = subprocess.run(line, env=environ, cwd=aidiag.folder, capture_output=True, timeout=60, check=False)
+    ended = subprocess.run(line, env=aidiag.environ, cwd=aidiag.folder, capture_output=True, timeout=60, check=False)
 
     assert (4, b"on\n") == (ended.returncode, ended.stdout)
     assert b"mine\n" in ended.stderr
