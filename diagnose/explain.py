@@ -9,6 +9,7 @@ from aidiag.collectors import registry
 from aidiag.collectors.logs.catalogue import Message, read_catalogue
 from aidiag.diagnose.config import load
 from aidiag.diagnose.rulebook import load_rulebook
+from aidiag.rules.cause_labels import cause_labels
 from aidiag.rules.model import Rule
 from aidiag.rules.texts import Text, in_language
 
@@ -27,7 +28,7 @@ def explain(name: str, language: str) -> Iterator[str]:
     if name in by_rule:
         return _rule(by_rule[name], language)
     if same_cause:
-        return _group(f"{name}: a cause, found by", same_cause, language)
+        return _group(_cause(name, language), same_cause, language)
     if same_check:
         return _group(f"{name}: a check, judged by", same_check, language)
     if name in by_message:
@@ -36,6 +37,11 @@ def explain(name: str, language: str) -> Iterator[str]:
     near = get_close_matches(name, known, 3)
     hint = f"did you mean {' or '.join(near)}?" if near else "`aidiag rules list` lists the rules"
     raise UnknownIdError(f"{name}: no rule, cause, check or log message has this id; {hint}")
+
+
+def _cause(name: str, language: str) -> str:
+    meaning = cause_labels().get(name)
+    return f"{name}: {in_language(meaning, language)}\n\nA cause, found by" if meaning else f"{name}: a cause, found by"
 
 
 def _group(heading: str, rules: Iterable[Rule], language: str) -> Iterator[str]:

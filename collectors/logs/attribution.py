@@ -133,6 +133,12 @@ class Attribution:
         if isinstance(rank, int) and isinstance(pid, int) and isinstance(host, str):
             self._processes.claim(host, pid, device if isinstance(device, int) else None, rank, RANK_LIMIT)
 
+    def rank_of_process(self, host: FieldValue | None, pid: FieldValue | None) -> int | None:
+        """The rank of a process of which a launcher speaks, None where that is not known for certain."""
+        if not isinstance(pid, int):
+            return None
+        return self._processes.rank_on(str(host or "") or self.owner.host, pid)
+
     def labels(self, line: Line) -> tuple[tuple[object, ...], int]:
         """What the labels of a line say about who printed it, to compare lines by; and where its content begins."""
         prefix = read_labels(line.text)

@@ -52,6 +52,9 @@ RESCAN_SECONDS = 5.0
 LOOK_BACK_SECONDS = 60.0
 """Messages without a time are told where they are known to be younger than so long before the collector's start."""
 
+RECORDS_AGE_SECONDS = 5.0
+"""How old the list of trainers may be: it is read for others each second."""
+
 FILES_LIMIT = 512
 TURN_TOTAL_BYTES = 32 << 20
 TURN_LEAST_BYTES = 256 << 10
@@ -82,6 +85,7 @@ class LogsCollector(Collector):
         if now - self._rescan_at >= RESCAN_SECONDS:
             self._find(unix_offset)
             self._rescan_at = now
+        self._know_trainers()
         budget = max(TURN_LEAST_BYTES, min(TURN_BYTES, TURN_TOTAL_BYTES // max(1, len(self._followed))))
         for followed in list(self._followed.values()):
             yield from followed.poll(now, budget, unix_offset)
@@ -130,6 +134,12 @@ class LogsCollector(Collector):
             return float("-inf")
         run = self._run_of(path)
         return min((one.started for one in ([run] if run else read_runs(folder))), default=float("-inf"))
+
+    def _know_trainers(self) -> None:
+        """Which process is which rank, as the trainers themselves say."""
+        found = self._context.records.find(RECORDS_AGE_SECONDS) if self._context.records and self._followed else ()
+        for one in found:
+            self._processes.label(self._context.node.name, one.record.identity.pid, one.record.identity.rank)
 
     def _absent(self) -> Iterator[Absent]:
         subject = host(self._context.node.name)

@@ -105,6 +105,11 @@ class Processes:
         elif known.ranks == ranks:
             self._claims[key] = claim if known == claim else None
 
+    def rank_on(self, host: str, pid: int) -> int | None:
+        """The rank of a process on a host, of whatever host where that is not told and only one has such a process."""
+        hosts = [host] if host else list(self._hosts.get(pid, ()))
+        return self.rank(hosts[0], pid) if len(hosts) == 1 else None
+
     def rank(self, host: str, pid: int) -> int | None:
         """The rank of a process, None while it is not known for certain."""
         labelled = self._labelled.get((host, pid))

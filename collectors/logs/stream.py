@@ -177,6 +177,8 @@ class LogStream:
     ) -> Event:
         kind = message.kind
         rank = _rank(kind, origin, fields)
+        if rank is None and kind in LAUNCHER_KINDS:
+            rank = self._attribution.rank_of_process(fields.get("host"), fields.get("pid"))
         fields["message"], fields["severity"] = message.id, message.severity
         if message.phase:
             fields.setdefault("phase", message.phase)

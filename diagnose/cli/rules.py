@@ -51,7 +51,8 @@ def lint_rules(paths: tuple[Path, ...]) -> None:
     for error in book.errors:
         click.echo(str(error))
     if book.errors:
-        raise RulesError(f"{len(book.errors)} of {len(files)} rule files cannot be used")
+        broken = len({error.path for error in book.errors})
+        raise RulesError(f"{len(book.errors)} errors; {broken} of {len(files)} rule files cannot be used")
     click.echo(f"{len(files)} rule files are right")
 
 

@@ -4,6 +4,7 @@ then nothing else waits for it.
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -147,12 +148,12 @@ class Clerk(Thread):
             while not watcher.finished() and time.monotonic() < give_up:
                 self._try(speaker.follow)
                 time.sleep(POLL_SECONDS)
-        self._try(speaker.follow)
+        self._try(partial(speaker.follow, last=True))
         report = next((path for path in (desk.job.report, desk.host.report) if path.exists()), None)
         if report is not None:
-            self._say(f"report: {report}")
+            self._say(f"report: {report}; to read it: aidiag diagnose {shlex.quote(str(desk.job.path))}")
         elif not others:
-            self._say(f"no report yet: aidiag diagnose {desk.job.path}")
+            self._say(f"no report yet: aidiag diagnose {shlex.quote(str(desk.job.path))}")
         if self._task.settings.report:
             self._try(lambda: self._copy_report(report, self._task.settings.report))
 

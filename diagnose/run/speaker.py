@@ -16,12 +16,14 @@ from aidiag.diagnose.report.escape import one_line
 
 LINE_LIMIT_BYTES = 1 << 20
 TRY_EVERY_SECONDS = 5.0
+SETTLE_SECONDS = 2.0
+"""How long a finding waits for one that explains it: victims complain before the culprit is known."""
 SPOKEN = ("warning", "critical")
 
 
 class Speaker:
-    """Follows `findings.ndjson` and says what is new. Of several runs in one host folder one speaks at a time: the
-    holder of `speaker.lock`, in which it keeps how far it has read, for the next one.
+    """Follows `findings.ndjson` and says what is new, root causes only. Of several runs in one host folder one speaks at a
+    time: the holder of `speaker.lock`, in which it keeps how far it has read, for the next one.
     """
 
     def __init__(
@@ -32,14 +34,45 @@ class Speaker:
         self._try_at = 0.0
         self._position = 0
         self._rest = b""
+        self._waiting: dict[str, tuple[float, dict[str, Any]]] = {}
+        self._explained: set[str] = set()
 
-    def follow(self) -> None:
-        """Say what has come since the last call. Raises OSError where the folder cannot be read."""
+    def follow(self, *, last: bool = False) -> None:
+        """Say what has come since the last call; with `last`, at the end, nothing waits any longer. Raises OSError where
+        the folder cannot be read.
+        """
         if self._lock is None and not self._take_over():
             return
         for line in self._new_lines():
-            for text in spoken(line):
-                self._say(text)
+            with suppress(msgspec.DecodeError, UnicodeDecodeError, AttributeError, TypeError, KeyError, RecursionError):
+                self._take(msgspec.json.decode(line))
+        now = self._clock()
+        for key, (due, entry) in list(self._waiting.items()):
+            if last or now >= due:
+                del self._waiting[key]
+                self._tell(entry)
+
+    def _take(self, entry: dict[str, Any]) -> None:
+        """What is raised waits a while; it is told in its last form, or not at all where another finding explains it."""
+        event = entry["event"]
+        key = str(entry["finding"]["id"]) if event != "note" else ""
+        if event == "raised" and not entry["finding"].get("explained_by"):
+            self._waiting[key] = (self._clock() + SETTLE_SECONDS, entry)
+        elif event == "explained":
+            self._waiting.pop(key, None)
+            self._explained.add(key)
+        elif event == "cleared" and key in self._explained:
+            self._explained.remove(key)
+        elif event == "changed" and key in self._waiting:
+            self._waiting[key] = (self._waiting[key][0], {**entry, "event": "raised"})
+        else:
+            if key in self._waiting:
+                self._tell(self._waiting.pop(key)[1])
+            self._tell(entry)
+
+    def _tell(self, entry: dict[str, Any]) -> None:
+        for text in _words(entry):
+            self._say(one_line(text))
 
     def _take_over(self) -> bool:
         now = self._clock()
@@ -71,16 +104,8 @@ class Speaker:
         yield from lines
 
 
-def spoken(line: bytes) -> list[str]:
-    """The lines to say for one line of `findings.ndjson`; none where it is of no concern or cannot be read."""
-    try:
-        entry: Any = msgspec.json.decode(line)
-        return [one_line(text) for text in _words(entry)]
-    except (msgspec.DecodeError, UnicodeDecodeError, AttributeError, TypeError, KeyError, RecursionError):
-        return []
-
-
 def _words(entry: dict[str, Any]) -> Iterator[str]:
+    """The lines to say for an entry of `findings.ndjson`; none where it is of no concern."""
     if entry["event"] == "note":
         yield str(entry["text"])
         return

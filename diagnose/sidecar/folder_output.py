@@ -32,12 +32,19 @@ class FolderOutput:
         self._state_written = -STATE_SECONDS
         self._findings_bytes = 0
         self._attached_told = False
+        self._explained: set[str] = set()
 
     def write(self, snapshot: Snapshot, changes: Sequence[Change], events: Iterable[Event]) -> None:
         """Append what changed, and every STATE_SECONDS replace the state that peers read."""
+        explained = {finding.id: finding for finding in snapshot.consequences}
         for change in changes:
-            finding = self._book.anchor(change.finding, snapshot.unix)
+            finding = self._book.anchor(explained.get(change.finding.id, change.finding), snapshot.unix)
             self._append({"event": change.event, "unix": snapshot.unix, "finding": finding})
+        told = {change.finding.id for change in changes}
+        for finding_id in explained.keys() - self._explained - told:
+            finding = self._book.anchor(explained[finding_id], snapshot.unix)
+            self._append({"event": "explained", "unix": snapshot.unix, "finding": finding})
+        self._explained = set(explained)
         if not self._attached_told and (text := self._attached(snapshot)):
             self._attached_told = True
             self._append({"event": "note", "unix": snapshot.unix, "text": text})

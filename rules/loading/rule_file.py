@@ -9,6 +9,7 @@ from typing import Any, get_args
 
 from aidiag.collectors.signal import Registry
 from aidiag.collectors.subject import SUBJECT_KINDS
+from aidiag.rules.cause_labels import meant_cause
 from aidiag.rules.expression.errors import ExpressionError, did_you_mean
 from aidiag.rules.expression.parsing import Names
 from aidiag.rules.expression.tree import ANY, TEXT, Expression, Name, Type, walk
@@ -89,7 +90,7 @@ class _RuleReader(Reader):
         for_seconds, for_threshold = self._for(thresholds)
         rule = Rule(
             id=self._word(("id",), _ID, "snake_case"),
-            cause=self._word(("cause",), _ID, "snake_case"),
+            cause=self._cause(),
             check=self._word(("check",), _CHECK, "kebab-case") if self.value(("check",)) is not None else None,
             title=self._texts(("title",), {}, required=True),
             severity=self.choice(("severity",), SEVERITIES),
@@ -211,6 +212,8 @@ class _RuleReader(Reader):
             match = _EXPLAINED.fullmatch(word)
             if match is None:
                 self.fault(("explains", n), f"{word} is no cause", "write a cause or rule:<id>, with @rank or @host")
+            elif not match[1] and (meant := meant_cause(match[2])):
+                self.fault(("explains", n), f"{match[2]} is no cause", f"did you mean {meant}?")
             else:
                 found.append(Explained(match[2], bool(match[1]), match[3] or "job", bool(match[4])))  # type: ignore[arg-type]
         return found
@@ -243,6 +246,12 @@ class _RuleReader(Reader):
                     )
                 )
         return found
+
+    def _cause(self) -> str:
+        word = self._word(("cause",), _ID, "snake_case")
+        if meant := meant_cause(word):
+            self.fault(("cause",), f"{word} is no cause", f"did you mean {meant}?")
+        return word
 
     def _texts(self, route: Route, types: Mapping[str, Type], *, required: bool = False) -> Text:
         found = self.languages(route, required=required)

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from aidiag.collectors.signal import Registry
+from aidiag.rules.cause_labels import cause_labels
 from aidiag.rules.loader import BUILT_IN, load_rules
 from aidiag.rules.model import Rule
 from aidiag.rules.rule_tests import RuleTest, read_tests
@@ -156,12 +157,16 @@ def test_every_threshold_says_where_it_comes_from(rules: tuple[Rule, ...]) -> No
 
 
 def test_causes_are_known(rules: tuple[Rule, ...]) -> None:
-    """Each cause is one of the labels or is explained in docs/causes.md; what is explained exists."""
+    """Each cause is one of the labels or is explained in docs/causes.md; what is explained exists, and has a meaning in both
+    languages.
+    """
     own = set(re.findall(r"^\| `([a-z_]+)` \|", (ROOT / "docs" / "causes.md").read_text(), re.MULTILINE))
     ids = {rule.id for rule in rules}
 
     assert [] == [rule.id for rule in rules if rule.cause not in {*LABELS, *own}]
     assert own <= {*(rule.cause for rule in rules), "rule_invalid"}
+    assert {*LABELS, *own} == set(cause_labels())
+    assert all(meaning["en"] and meaning["zh"] for meaning in cause_labels().values())
     for rule in rules:
         for entry in rule.explains:
             assert entry.label in (ids if entry.is_rule else {*LABELS, *own}), (rule.id, entry.label)

@@ -15,7 +15,9 @@ from aidiag.collectors.live import LiveNode
 from aidiag.collectors.observation import Event
 from aidiag.collectors.process import ProcessCollector
 from aidiag.collectors.process.ranks import RankProcess
+from aidiag.diagnose.job.folder import HostFolder
 from aidiag.diagnose.job.runs import read_runs
+from aidiag.diagnose.run.speaker import SETTLE_SECONDS, Speaker
 
 if TYPE_CHECKING:
     from tests.diagnose.run.conftest import Aidiag
@@ -191,6 +193,7 @@ def test_a_checkpoint_signal_leaves_the_sidecar_alone(aidiag: Aidiag) -> None:
 
 
 FINDING = {
+    "id": "input_bound/j/rank-0",
     "severity": "warning", "title": "Input bound", "summary": "rank 0 waits 70 % of the step", "rule": "input_bound",
     "why": "one worker\x1b[2J", "remedy": [{"do": "use more workers", "command": "num_workers=8"}], "explained_by": None,
 }  # fmt: skip
@@ -202,14 +205,24 @@ def findings(*entries: dict[str, Any]) -> str:
 
 
 def test_findings_are_said_on_stderr(aidiag: Aidiag) -> None:
-    """Warnings and notes of the sidecar appear with the prefix, made safe, and again in one line when they
-    become worse; what is only for information does not."""
+    """Warnings and notes of the sidecar appear with the prefix, made safe, in their last form; what is only for
+    information does not, nor what another finding explains."""
     aidiag.environ["STAND_IN_FINDINGS"] = (
         findings(
             {"event": "note", "unix": 1, "text": "attached 2 of 2 ranks"},
             {"event": "raised", "unix": 2, "finding": FINDING},
-            {"event": "raised", "unix": 3, "finding": {**FINDING, "severity": "info", "summary": "not shown"}},
-            {"event": "raised", "unix": 3, "finding": {**FINDING, "explained_by": "x", "summary": "not shown"}},
+            {
+                "event": "raised",
+                "unix": 3,
+                "finding": {**FINDING, "id": "i", "severity": "info", "summary": "not shown"},
+            },
+            {
+                "event": "raised",
+                "unix": 3,
+                "finding": {**FINDING, "id": "x", "explained_by": "x", "summary": "not shown"},
+            },
+            {"event": "raised", "unix": 3, "finding": {**FINDING, "id": "v", "summary": "a victim, not shown"}},
+            {"event": "explained", "unix": 3, "finding": {**FINDING, "id": "v", "explained_by": "x"}},
             {
                 "event": "changed",
                 "unix": 4,
@@ -223,12 +236,28 @@ def test_findings_are_said_on_stderr(aidiag: Aidiag) -> None:
 
     assert [line for line in said if "watching job" not in line and "report:" not in line] == [
         "aidiag: attached 2 of 2 ranks",
-        "aidiag: warning: Input bound: rank 0 waits 70 % of the step [input_bound]",
+        "aidiag: critical: Input bound: ranks 0-7 wait [input_bound]",
         r"aidiag:   why: one worker\x1b[2J",
         "aidiag:   do: use more workers (num_workers=8)",
-        "aidiag: now critical: Input bound: ranks 0-7 wait [input_bound]",
         "aidiag: over: rank 0 waits 70 % of the step",
     ]
+
+
+def test_what_becomes_worse_is_said_again(tmp_path: Path) -> None:
+    """A finding is said once it has waited for an explanation; what then becomes worse is said in one more line."""
+    folder, said, now = HostFolder(tmp_path), list[str](), 100.0
+    speaker = Speaker(folder, said.append, lambda: now)
+    folder.findings.write_text(findings({"event": "raised", "unix": 2, "finding": FINDING}))
+    speaker.follow()
+    assert [] == said
+    now += SETTLE_SECONDS
+    speaker.follow()
+    assert ["warning: Input bound: rank 0 waits 70 % of the step [input_bound]"] == said[:1]
+
+    with open(folder.findings, "a") as stream:
+        stream.write(findings({"event": "changed", "unix": 4, "finding": {**FINDING, "severity": "critical"}}))
+    speaker.follow()
+    assert ["now critical: Input bound: rank 0 waits 70 % of the step [input_bound]"] == said[3:]
 
 
 def test_quiet_says_nothing(aidiag: Aidiag) -> None:

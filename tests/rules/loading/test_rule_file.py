@@ -84,6 +84,8 @@ def replaced(old: str, new: str) -> str:
         ("scope: rank", "scope: rack", "scope: 'rack' is not known here; did you mean rank?"),
         ("scope: rank", "", "scope is missing; add scope:"),
         ("util_low,", "util low,", "explains.0: util low is no cause"),
+        ("util_low,", "util_lo,", "explains.0: util_lo is no cause; did you mean util_low?"),
+        ("cause: util_input_bound", "cause: util_input_bond", "util_input_bond is no cause; did you mean util_input_bound?"),
         ("zh: 缩短}", "zh: 缩短}\n    confrim: x", "remedy.0.confrim: unknown key; did you mean confirm?"),
         ("do: {en: Shorten it, zh: 缩短}", "do: {zh: 缩短}", "remedy.0.do: English is missing; add en:"),
         ("if: length > 10", "if: length", "this is a plain number, not a condition"),
