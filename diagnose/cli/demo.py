@@ -29,3 +29,5 @@ def demo_command(fault: str, ranks: int, seconds: float, keep: Path | None, lang
         keep.mkdir(parents=True, exist_ok=True)
     with nullcontext(str(keep)) if keep else TemporaryDirectory(prefix="aidiag-demo-") as place:
         run_demo(KNOWN[fault], Path(place), ranks=ranks, seconds=seconds, lang=lang)
+    if keep is None:
+        click.echo("The job folder is removed now; --keep DIR keeps it.")
