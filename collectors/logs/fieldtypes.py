@@ -67,6 +67,7 @@ TYPES: Mapping[str, Type] = {
     "mib": Type(r"\d{1,9}", _mib_bytes),
     "gib": Type(r"\d{1,6}(?:\.\d{1,6})?", _gib_bytes),
     "digits": Type(r"\d{1,19}", as_text),
+    "grouped": Type(r"\d[\d,]{0,24}", as_text),
     "version": Type(r"\d{1,3}\.\d{1,4}(?:\.\d{1,4})?(?:\.\d{1,4})?", as_text),
     "counter": Type(r"[.:= \t]{1,32}\d{1,19}", lambda text: int(text.strip(".:= \t"))),
     "device": Type(r"[A-Za-z][\w-]{1,31}", as_text),

@@ -181,7 +181,10 @@ class Roster:
 
     def _first(self) -> Iterator[Event]:
         """The failure of one rank's own that came before anybody lost a peer, and which no other rank shares."""
+        read = {event.place for event in self._failures if event.kind == "python_exception"}
         for event in self._failures:
+            if event.kind == "error_printed" and event.place in read:
+                continue  # the last line of a traceback that was read whole
             who, text = _who(event), _words(event)
             if who is None or _OF_NETWORK.search(text):
                 continue

@@ -33,6 +33,11 @@ BLOCKS_OPEN = 64
 READINGS_ALL = 64
 """So many readings of one name are all told; of the next as many every second, of twice as many every fourth, and so on."""
 
+_ANOTHER_LABEL = re.compile(
+    rb"\[[a-zA-Z]{0,10} ?\d{1,7}(?:,\d{1,7})?\]|[Rr]ank ?\d|NCCL (?:INFO|WARN)|<std(?:out|err)>"
+)
+"""What shows that a second process wrote into a line."""
+
 _OTHER_PROCESS = re.compile(r"Process (\d{1,10}) has (\d{1,15}(?:\.\d{1,6})? ?[A-Za-z]{1,5}) memory in use")
 
 
@@ -88,6 +93,7 @@ class LogStream:
         self._blocks: list[_Open] = []
         self._readings: dict[FieldValue, int] = {}
         self._kernel = KernelLines(told_by="log")
+        self._first_on_line: tuple[Line, int, Origin] | None = None
 
     def feed(self, data: bytes, time: float | None = None) -> Iterator[Event]:
         """The events of the lines that are complete with `data`. `time` is when it was read."""
@@ -129,7 +135,12 @@ class LogStream:
                 for hit in opening:  # what may be a part of a block opens one of its own where none took it
                     if BLOCKS[hit.wording.message.opens].part_of:
                         yield from self._open(line, hit, time)
-                hits = [hit for hit in hits if not hit.wording.message.opens]
+                whole = any(one.message.opens == "traceback" for one in before)
+                hits = [
+                    hit
+                    for hit in hits
+                    if not hit.wording.message.opens and not (whole and hit.wording.message.kind == "error_printed")
+                ]
             for hit in hits:
                 yield from self._events_of(line, hit, time)
         self.reported = ()
@@ -155,7 +166,7 @@ class LogStream:
             if fact is None or fact.kind != message.kind:
                 return
             fields = dict(fact.fields)
-        origin = self._attribution.origin(line, hit.start)
+        origin = self._origin(line, hit.start)
         if message.kind in LAUNCHER_KINDS:
             self._attribution.launcher_spoke()
         if message.kind == "cuda_out_of_memory":
@@ -196,6 +207,16 @@ class LogStream:
         here = "" if stated in LOOPBACK_NAMES else stated
         whose = _subject(kind, rank, here, self._job, str(fields.get("pci_bus_id", "")))
         return Event(kind, whose, time, fields, origin.unix, place, line.position(start))
+
+    def _origin(self, line: Line, start: int) -> Origin:
+        """Who printed a message. What follows a message whose label is whole, on one line, is of the same process."""
+        origin = self._attribution.origin(line, start)
+        first = self._first_on_line
+        if origin.rank is not None:
+            self._first_on_line = (line, start, origin)
+        elif first and first[0] is line and not _ANOTHER_LABEL.search(line.text, first[1], start):
+            return first[2]
+        return origin
 
     def _is_one_of_many(self, fields: Mapping[str, FieldValue]) -> bool:
         """Whether a reading that comes with each step may be left out: the more came, the fewer are told."""

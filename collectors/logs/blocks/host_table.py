@@ -114,7 +114,7 @@ class HostTable(TextBlock):
             if value is None:
                 return None
             fields[name] = value if name == "percent" else int(value)
-        return fields if "percent" in fields else None
+        return fields if "percent" in fields or "state" in fields else None
 
 
 def _number(text: str) -> float | None:

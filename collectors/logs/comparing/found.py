@@ -25,6 +25,7 @@ COMPARED: tuple[EventKind, ...] = (
     kind("rank", "saves_timed", "How long checkpoints took over a whole log", "seconds saves share every"),
     kind("rank", "profile_read", "What a profiler's table says in all", "sync_percent sync_calls input_percent launch_percent comm_percent"),
     kind("rank", "rank_slower", "One rank computes longer for each step than the others", "seconds usual ratio"),
+    kind("rank", "rank_input_slower", "One rank waits longer for its input at each step than the others", "seconds usual ratio part"),
     kind("host", "gpu_use", "The most that any GPU was used, in percent, of all that was told", "highest"),
     kind("host", "cpus_compared", "How few CPUs a job may use", "allowed present workers how"),
     kind("host", "throttling_compared", "In what part of the periods a cgroup was held back at its quota", "share periods"),

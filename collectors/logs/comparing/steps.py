@@ -52,6 +52,7 @@ class Steps:
         self._times: dict[str, float] = {}
         self._profiled = 0.0
         self._ranks: dict[int, tuple[float, int, Event]] = {}
+        self._inputs: dict[int, tuple[float, int, Event]] = {}
 
     def add(self, event: Event) -> None:
         """Take note of a line."""
@@ -104,6 +105,7 @@ class Steps:
         if event.fields.get("what") in ("input", "comm") and isinstance(percent, int | float):
             timing.shares[str(event.fields["what"])] = percent / 100
         self._own(event, timing.values.get("compute"))
+        self._note(self._inputs, event, timing.values.get("input"))
         if "step" in timing.values:
             self._one_step(event, timing.values["step"])
         log.timings.append((timing, event))
@@ -113,14 +115,14 @@ class Steps:
 
     def _own(self, event: Event, seconds: object) -> None:
         """The time of a rank's own work for a step."""
+        self._note(self._ranks, event, seconds)
+
+    @staticmethod
+    def _note(ranks: dict[int, tuple[float, int, Event]], event: Event, seconds: object) -> None:
         rank = rank_of(event)
-        if (
-            rank is not None
-            and isinstance(seconds, int | float)
-            and (rank in self._ranks or len(self._ranks) < RANKS_KEPT)
-        ):
-            total, count, _ = self._ranks.get(rank, (0.0, 0, event))
-            self._ranks[rank] = (total + seconds, count + 1, event)
+        if rank is not None and isinstance(seconds, int | float) and (rank in ranks or len(ranks) < RANKS_KEPT):
+            total, count, _ = ranks.get(rank, (0.0, 0, event))
+            ranks[rank] = (total + seconds, count + 1, event)
 
     def _of_log(self, log: _Log) -> Iterator[Event]:
         shares: dict[str, float] = {}
@@ -145,19 +147,19 @@ class Steps:
     # ranks
 
     def _of_ranks(self) -> Iterator[Event]:
-        means = {rank: total / count for rank, (total, count, _) in self._ranks.items()}
-        if len(means) < 3:
-            return
-        usual = sorted(means.values())[(len(means) - 1) // 2]
-        slowest = max(means, key=lambda rank: means[rank])
-        if usual > 0:
-            yield found(
-                "rank_slower",
-                self._ranks[slowest][2],
-                seconds=means[slowest],
-                usual=usual,
-                ratio=means[slowest] / usual,
-            )
+        own = {rank: total / count for rank, (total, count, _) in self._ranks.items()}
+        for kind, ranks in (("rank_slower", self._ranks), ("rank_input_slower", self._inputs)):
+            means = {rank: total / count for rank, (total, count, _) in ranks.items()}
+            if len(means) < 3:
+                continue
+            usual = sorted(means.values())[(len(means) - 1) // 2]
+            slowest = max(means, key=lambda rank: means[rank])
+            if usual > 0:
+                # Beside the work of the same step: a hundred times of next to nothing is nothing.
+                excess, work = means[slowest] - usual, own.get(slowest)
+                part = excess / (excess + work) if work is not None and kind == "rank_input_slower" else None
+                ratio = means[slowest] / usual
+                yield found(kind, ranks[slowest][2], seconds=means[slowest], usual=usual, ratio=ratio, part=part)
 
     # checkpoints
 

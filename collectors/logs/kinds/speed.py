@@ -48,6 +48,7 @@ KINDS: tuple[EventKind, ...] = (
     ),
     kind("host", "disk_busy", "How busy a disk is", "device percent"),
     kind("host", "process_cpu", "How much CPU a process has", "pid percent core state command"),
+    kind("host", "process_stopped", "A process is stopped or frozen, not dead", "pid how command"),
     kind("host", "cpus_allowed", "The CPUs that a process may use", "pid mask list cpus"),
     kind("rank", "cpus_bound", "A launcher bound a rank to one core", "core"),
     kind("host", "cpus_advised", "A loader wants more workers than the process has CPUs", "workers cpus"),

@@ -340,7 +340,7 @@ def test_a_line_cut_in_two_by_another_one_blames_nobody_else(read: Read, first: 
         for event in read(log)[2:]:
             if event.subject is not None and event.subject.kind == "rank":
                 message = str(event.fields["message"])
-                owners = {outer_rank, inner_rank} if message == "nccl-warning" else set()
+                owners = {outer_rank, inner_rank} if message in ("nccl-warning", "error-printed") else set()
                 owners |= {
                     rank for line, rank in ((outer, outer_rank), (inner, inner_rank)) if _prints(read, line, message)
                 }
@@ -349,6 +349,15 @@ def test_a_line_cut_in_two_by_another_one_blames_nobody_else(read: Read, first: 
 
 def _prints(read: Read, line: str, message: str) -> bool:
     return any(event.fields["message"] == message for event in read(line + "\n"))
+
+
+def test_what_follows_on_a_line_is_of_the_same_process(read: Read) -> None:
+    """A second message on a line, behind words of the first, is of the line's rank, unless another label stands between."""
+    whole = read("[1,3]<stdout>:Epoch 10 finished, running evaluation on 500 images\n")
+    torn = read("[rank1]: Epoch 10 finished[rank3]: CUDA out of memory. Tried to allocate 2.00 GiB\n")
+
+    assert {"epoch_ended": [3], "rank_busy": [3]} == {kind: ranks(whole, kind) for kind in ("epoch_ended", "rank_busy")}
+    assert [None] == ranks(torn)
 
 
 def test_srun_labels_cut_in_two_blame_nobody_else(read: Read) -> None:

@@ -13,6 +13,7 @@ from aidiag.collectors.logs.comparing.timing_text import read_timing
 from aidiag.collectors.logs.scanner import Line
 from aidiag.collectors.logs.splitter import Block
 from aidiag.collectors.observation import Event, FieldValue, Place
+from aidiag.collectors.subject import rank
 
 
 @pytest.mark.parametrize(
@@ -100,3 +101,16 @@ def test_many_steps_take_little_memory() -> None:
     [event] = [one for one in comparison.finish() if one.kind == "steps_timed"]
     assert event.fields["input_share"] == pytest.approx(0.5)
     assert int(event.fields["steps"]) < 600
+
+
+def test_the_rank_that_waits_for_its_input_is_told() -> None:
+    """Of ranks with labels, the one whose input takes longer, and how much that is beside its own work."""
+    comparison = Comparison()
+    for number, wait in enumerate((0.01, 0.011, 0.91, 0.01)):
+        place = Place("job.log", number + 1, f"iter 50 data {wait} s fwd 0.20 s")
+        comparison.add(Event("step_timed", rank(number, host="", job=""), None, {}, None, place, number))
+    [event] = [one for one in comparison.finish() if one.kind == "rank_input_slower"]
+
+    assert event.subject == rank(2, host="", job="")
+    assert event.fields["part"] == pytest.approx(0.9 / 1.1)
+    assert [] == [one for one in comparison.finish() if one.kind == "rank_slower" and one.fields["ratio"] != 1.0]

@@ -131,6 +131,16 @@ def test_the_rank_that_failed_by_itself_first_is_named() -> None:
     assert first.fields["rank"] == 3
 
 
+def test_the_last_line_of_a_traceback_that_is_not_whole_counts() -> None:
+    """An exception's own line, pasted without what stands above it, is an error of the rank that printed it."""
+    events = told(
+        "[rank2]: KeyError: 'input_ids'",
+        "[rank0]: RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection closed by peer [10.0.0.2]:4",
+    )
+    assert "error_printed" == events["failed_first"].fields["what"]
+    assert 2 == events["failed_first"].fields["rank"]
+
+
 def test_an_error_after_a_lost_peer_is_no_first_one() -> None:
     """The twin: whoever lost a peer before is a victim, and so is one whose error speaks of the network."""
     assert "failed_first" not in told(LOST, "[rank3]: [ERROR] the tokenizer lost its table")
