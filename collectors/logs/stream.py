@@ -166,7 +166,7 @@ class LogStream:
             if fact is None or fact.kind != message.kind:
                 return
             fields = dict(fact.fields)
-        origin = self._origin(line, hit.start)
+        origin = self._origin(line, hit.start, message)
         if message.kind in LAUNCHER_KINDS:
             self._attribution.launcher_spoke()
         if message.kind == "cuda_out_of_memory":
@@ -208,13 +208,20 @@ class LogStream:
         whose = _subject(kind, rank, here, self._job, str(fields.get("pci_bus_id", "")))
         return Event(kind, whose, time, fields, origin.unix, place, line.position(start))
 
-    def _origin(self, line: Line, start: int) -> Origin:
-        """Who printed a message. What follows a message whose label is whole, on one line, is of the same process."""
+    def _origin(self, line: Line, start: int, message: Message) -> Origin:
+        """Who printed a message. What tells of progress behind another message, whose label is whole, is of the same process;
+        an error may have been written into the line by another one.
+        """
         origin = self._attribution.origin(line, start)
         first = self._first_on_line
         if origin.rank is not None:
             self._first_on_line = (line, start, origin)
-        elif first and first[0] is line and not _ANOTHER_LABEL.search(line.text, first[1], start):
+        elif (
+            message.severity == "info"
+            and first
+            and first[0] is line
+            and not _ANOTHER_LABEL.search(line.text, first[1], start)
+        ):
             return first[2]
         return origin
 
