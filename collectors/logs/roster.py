@@ -340,7 +340,8 @@ class Roster:
 
     def _told_apart(self) -> Iterator[Event]:
         """Nodes of one job whose launchers were told different meeting places."""
-        if (self._told_number("nodes") or 1) < 2:
+        several = len(self._options["node_rank"].values) > 1 if "node_rank" in self._options else False
+        if (self._told_number("nodes") or 1) < 2 and not several:
             return
         for name in ("run_id", "master_port", "rendezvous_endpoint", "master_addr"):
             said = self._options.get(name)

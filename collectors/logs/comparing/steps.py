@@ -225,8 +225,13 @@ class Steps:
         what = next((what for what, names in _ROWS.items() if names.search(name)), None)
         percent = _percent(text)
         times = [float(number) * _UNITS[unit] for number, unit in _DURATION.findall(text)]
+        seconds = event.fields.get("seconds")
         if name == _WHOLE and times:
             self._profiled = max(self._profiled, times[0])
+        elif isinstance(seconds, int | float):
+            self._profiled = max(self._profiled, float(seconds))
+        if what is not None and (row := _FUNCTION_ROW.match(text)):  # of cProfile
+            percent, times = None, [float(row["cumulative"])]
         if what is None:
             return
         if percent is None and times:
@@ -265,12 +270,16 @@ class Steps:
 
 
 _WHOLE = "Self CPU time total"
+_FUNCTION_ROW = re.compile(
+    r"\s{0,16}\d{1,12}(?:/\d{1,12})?\s{1,12}\d{1,9}\.\d{3}\s{1,12}\d{1,9}\.\d{3}\s{1,12}(?P<cumulative>\d{1,9}\.\d{3})\s{1,12}\d{1,9}\.\d{3}\s"
+)
+"""A row of cProfile: calls, own seconds, each, seconds with all that is called from there, each."""
 _DURATION = re.compile(r"(?<![\w.])(\d{1,12}(?:\.\d{1,6})?)(us|ms|s)(?!\w)")
 _UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 
 _ROWS = {
-    "sync": re.compile(r"item|_local_scalar_dense|Synchronize|nonzero|tolist|\.cpu|is_nonzero"),
-    "input": re.compile(r"DataLoader|dataloader|get_train_batch|fetch|next_batch|train_data"),
+    "sync": re.compile(r"item|^cpu$|cuda_synchronize|_local_scalar_dense|Synchronize|nonzero|tolist|\.cpu|is_nonzero"),
+    "input": re.compile(r"DataLoader|dataloader|_get_data|__next__|get_train_batch|fetch|next_batch|train_data"),
     "launch": re.compile(r"LaunchKernel"),
     "comm": re.compile(r"nccl|all_?reduce|AllReduce|reduce_scatter|all_?gather", re.IGNORECASE),
 }

@@ -45,6 +45,13 @@ KINDS: tuple[EventKind, ...] = (
     kind("host", "name_lookup", "What a host's name leads to", "name address"),
     kind("host", "interface_address", "An address of an interface of a host", "interface address state"),
     kind("host", "reachability", "Whether a test reached another host", "how reached peer port error"),
+    kind(
+        "host",
+        "path_measured",
+        "How a path between hosts was measured to be: the packets that were lost or sent again, and its rate",
+        "how lost_percent resent rate_mbits peer",
+    ),
+    kind("host", "link_speed", "The speed of a network interface", "mbits"),
     kind("host", "packets_dropped", "A host drops packets that it should pass on", "error interface"),
     kind("host", "packet_filter", "A packet filter is in force on a host or in its network", "tool verdict detail"),
     kind("host", "command_answer", "What a command answered", "command answer"),

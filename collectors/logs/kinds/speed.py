@@ -13,7 +13,7 @@ KINDS: tuple[EventKind, ...] = (
         "what seconds ms percent input compute step",
     ),
     kind("rank", "input_bound_said", "A program or profiler says itself that input is the limit", "percent queue"),
-    kind("rank", "profile_row", "A row of a profiler's table", "name"),
+    kind("rank", "profile_row", "A row of a profiler's table", "name seconds"),
     kind("rank", "sync_warned", "torch warned of an operation that makes the host wait for the GPU", "detail"),
     kind("rank", "sync_said", "Somebody counted how often the host waits for the GPU", "what calls samples per_step"),
     kind(
@@ -41,6 +41,12 @@ KINDS: tuple[EventKind, ...] = (
     kind("rank", "work_skipped", "A rank leaves out a part of the model that holds collectives", "what"),
     kind("rank", "batch_said", "The size of the batch that is in use", "name size"),
     kind("rank", "rank_step", "How long a step of one rank takes", "rank seconds"),
+    kind(
+        "rank",
+        "rank_rates",
+        "A report of all ranks: the rank with the lowest rate, that rate and the highest one",
+        "rank low high",
+    ),
     kind("rank", "slow_rank_said", "A program names a rank that is slower than the others", "rank ratio seconds"),
     kind("host", "gpu_utilization", "How busy a GPU is", "gpu percent"),
     kind(
