@@ -80,6 +80,9 @@ def test_two_runs_of_a_job_share_one_sidecar(aidiag: Aidiag) -> None:
         (["--nproc-per-node=2", "--master-port=1"], ["--nproc-per-node=2", "--master-port=2"], 2),
         (["--nnodes=2", "--master_port=1"], ["--nnodes", "2", "--master-port", "1"], 1),
         (["--nnodes=2", "--master-port=1"], ["--nnodes=2", "--master-port=2"], 2),
+        (["--rank=0", "--dist-url=tcp://a:1"], ["--rank=1", "--dist-url=tcp://a:1"], 1),
+        (["--rank=0", "--dist-url=tcp://a:1"], ["--rank=0", "--dist-url=tcp://a:2"], 2),
+        (["--rank", "0"], ["--rank", "1"], 1),
     ],
 )
 def test_two_jobs_at_once_in_one_folder(
