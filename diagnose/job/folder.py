@@ -46,7 +46,7 @@ class HostFolder:
 
     @property
     def findings(self) -> Path:
-        """One line for each finding raised, changed for the worse or cleared, and for notes to the user."""
+        """One line for each finding raised, changed for the worse, explained by another or cleared, and for notes."""
         return self.path / "findings.ndjson"
 
     @property
